@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test test-deep mutants lint docs reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate reports clean
+.PHONY: help map test test-deep mutants lint docs notebooks reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate reports clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,9 +33,12 @@ lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --diff; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 
-docs: $(DOCUMENTED)  ## build the documentation as a site in build/docs; executes the notebooks
+docs: $(DOCUMENTED)  ## build the documentation as a site in build/docs
 	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -c docs . build/docs
 	@echo "build/docs/index.html"
+
+notebooks: $(INSTALLED)  ## run the notebooks and write their outputs anew (two minutes)
+	@$(BIN)/python -m docs.site.notebooks
 
 bench: $(INSTALLED)  ## time the cost model: mappings evaluated per second
 	@$(BIN)/python benchmarks/kernel.py

@@ -2,8 +2,7 @@
 
 Pages lie where they are read on GitHub too: Markdown in docs/, README and changelog at the top, notebooks for Jupyter.
 What is made when the site is built stands in docs/site/: the contents from index.md, the commands from their parsers,
-the keys of input files from their schemas, the Python API from its docstrings, the notebooks with what they print and
-draw.
+the keys of input files from their schemas, the Python API from its docstrings, the notebooks with their outputs.
 """
 
 import sys

@@ -109,11 +109,22 @@ class SweepResult(Shown):
 
 
 def _with_axes(about: Mapping[str, Any], x: str = "", y: str = "") -> Mapping[str, Any]:
-    """The same with the columns that are drawn first: across and up."""
-    from accelsim.designs.sweep import COLUMNS
+    """The same with the columns that are drawn across and up.
 
-    asked = [COLUMNS.get(_ALIASES.get(name, name), name) for name in (x, y) if name]
-    return {**about, "columns": list(dict.fromkeys([*asked, *about["columns"]]))} if asked else about
+    Examples
+    --------
+    >>> _with_axes({"columns": ["energy_pj", "time_s"]}, x="energy", y="seconds")["axes"]
+    ('energy_pj', 'time_s')
+    >>> _with_axes({"columns": ["energy_pj", "time_s"]}, y="seconds")["axes"]
+    ('energy_pj', 'time_s')
+    """
+    from accelsim.designs.sweep import COLUMNS
+    from accelsim.show.plots.search import two_costs
+
+    given_x, given_y = (COLUMNS.get(_ALIASES.get(name, name), name) for name in (x, y))
+    across, up = two_costs(about)
+    chosen = given_x or (up if across == given_y else across), given_y or (across if up == given_x else up)
+    return {**about, "axes": chosen} if x or y else about
 
 
 def sweep(

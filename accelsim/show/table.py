@@ -27,6 +27,12 @@ _WIDE = 100
 _RULED = Box("    \n    \n -- \n    \n -- \n -- \n    \n    \n", ascii=True)
 _FOLDED = 12
 """Letters that a column keeps that breaks its text."""
+_DIM = "#7f7f7f"
+"""How rich exports what is dim."""
+_PRE = (
+    "white-space: pre; overflow-x: auto; line-height: 1.3; font-size: 0.85em; "
+    "font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+)
 _LEAST_BAR = 12
 """Letters of a bar below which columns move closer together."""
 
@@ -135,18 +141,43 @@ def legend(columns: Iterable[Column]) -> Text:
 
 def written(parts: Iterable[Piece], width: int) -> str:
     """A report as plain text of so many letters beside each other."""
-    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False, color_system=None)
+    console = _console(width)
     with console.capture() as captured:
         print_parts(console, parts)
     return "".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines())
 
 
 def written_html(parts: Iterable[Piece], width: int) -> str:
-    """A report as HTML, for notebooks."""
-    console = Console(file=io.StringIO(), width=width, record=True, markup=False, highlight=False, emoji=False)
+    """A report as HTML, for notebooks: plain where styles are removed, and of the page's own colours.
+
+    Bold text is an element, since forges remove styles; what is dim fades into whatever is behind it.
+    """
+    console = _console(width, record=True)
     print_parts(console, parts)
-    style = "white-space: pre; line-height: 1.2; font-family: monospace; overflow-x: auto"
-    return console.export_html(inline_styles=True, code_format=f'<pre style="{style}">{{code}}</pre>')
+    text = console.export_html(inline_styles=True, code_format="{code}").strip("\n")
+    text = re.sub(r'<span style="([^"]*)">([^<]*)</span>', _element, text)
+    text = re.sub(r" +((?:</\w+>)?)$", r"\1", text, flags=re.MULTILINE)
+    return f'<pre style="{_PRE}">{text}</pre>\n'
+
+
+def _console(width: int, *, record: bool = False) -> Console:
+    """A console that writes into memory, also in a notebook, where rich would show each piece at once."""
+    return Console(
+        file=io.StringIO(), width=width, record=record, color_system="truecolor" if record else None, markup=False,
+        highlight=False, emoji=False, force_jupyter=False,
+    )  # fmt: skip
+
+
+def _element(found: re.Match[str]) -> str:
+    """A piece of text whose style rich wrote, with as little markup as says the same."""
+    style, text = dict(part.split(": ") for part in found[1].split("; ")), found[2]
+    if not text.strip():
+        return text
+    text, blanks = text.rstrip(), text[len(text.rstrip()) :]
+    colour = style.get("color")
+    if colour is not None:
+        text = f'<span style="{"opacity: 0.7" if colour == _DIM else f"color: {colour}"}">{text}</span>'
+    return (f"<b>{text}</b>" if "font-weight" in style else text) + blanks
 
 
 def print_parts(console: Console, parts: Iterable[Piece]) -> None:

@@ -32,8 +32,17 @@ _SMALL = 0.8
 _SIZES = ("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize")
 _LETTER = 0.56 / 72
 """Width of a letter [inch] for each point of its size, on average."""
+_CSS_DPI = 96
 AXES_SHARE = 0.775
 """Share of the width of a figure that axes have before their labels take, or leave, their room; then some 0.86."""
+
+
+class ShownAxes(Axes):
+    """Axes of a figure that a notebook shows where they are the last value of a cell."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        width, height = cast(Figure, self.figure).get_size_inches()
+        return figure_bytes(self, ("png",))["png"], {"width": int(_CSS_DPI * width), "height": int(_CSS_DPI * height)}
 
 
 @contextmanager
@@ -52,7 +61,7 @@ def new_axes(width_in: float = 6.4, height_in: float = 4.0) -> Axes:
     """
     with _style(width_in):
         small = _SMALL if width_in < _NARROW_IN else 1.0
-        return Figure(figsize=(width_in, small * height_in)).add_subplot()
+        return Figure(figsize=(width_in, small * height_in)).add_subplot(axes_class=ShownAxes)
 
 
 @contextmanager

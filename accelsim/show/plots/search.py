@@ -181,7 +181,13 @@ def designs_front_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, 
 
 
 def two_costs(about: Mapping[str, Any]) -> tuple[str, str]:
-    """Columns across and up: of two objectives the second and the first; beside a single one, the cycles or energy."""
+    """Columns across and up: those of `axes`; else of two objectives the second and the first.
+
+    Beside a single objective there are the cycles or energy.
+    """
+    if "axes" in about:
+        across, up = about["axes"]
+        return across, up
     columns = list(about["columns"])
     if len(columns) == 1:
         columns.append("energy_pj" if columns[0] == "cycles" else "cycles")
@@ -231,7 +237,9 @@ def _plot_joint_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None) -> 
     """Draw the points of a joint front in two objectives; colour is a third one."""
     with style.drawing(ax) as ax:
         best = [row for row in rows if row["front"]]
-        up, across, *third = sorted(about["columns"], key=_UP_FIRST.index)
+        columns = sorted(about["columns"], key=_UP_FIRST.index)
+        across, up = about.get("axes", (columns[1], columns[0]))
+        third = [column for column in columns if column not in (across, up)]
         found = {column: [float(row[column]) for row in best] for column in (up, across, *third[:1])}
         for axis, column in ((ax.xaxis, across), (ax.yaxis, up)):
             label, scale = axis_of(column, found[column])
