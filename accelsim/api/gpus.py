@@ -164,7 +164,7 @@ def map_kernels(
     --------
     >>> import accelsim
     >>> round(accelsim.gpu.map("h100_sxm", "gemm", dtype="bf16").us)
-    4
+    5
     """
     from accelsim.show.report import gpu as reports
 
@@ -489,7 +489,7 @@ def serve(
     Examples
     --------
     >>> import accelsim
-    >>> len(accelsim.gpu.serve("h100_sxm", "llama3_8b", tp=[1, 2], batch=[1, 16]).to_pandas())
+    >>> len(accelsim.gpu.serve("h100_sxm", "llama_70b", tp=[4, 8], batch=[1, 16], dtype="fp8").to_pandas())
     4
     """
     from accelsim.show.report import serving
