@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _ALIASES = {"seconds": "time", "latency": "time"}
 """Names of objectives that a sweep file calls otherwise."""
+_OBJECTIVES = ("energy", "cycles")
+_OF_FILE = ("joint", "within")
+"""Keys that may be given beside a sweep file."""
 
 
 class SweepResult(Shown):
@@ -120,7 +123,7 @@ def sweep(
     workloads: Any = None,
     *,
     params: Mapping[str, Any] | None = None,
-    objectives: Sequence[str] = ("energy", "cycles"),
+    objectives: Sequence[str] = _OBJECTIVES,
     conditions: Sequence[str] = (),
     folder: str | PathLike[str] | None = None,
     jobs: int | None = None,
@@ -134,6 +137,7 @@ def sweep(
     arch : str, path or dict
         An architecture with parameters; or, without `workloads`, a sweep file.
     workloads : str, path, dict, or a list of them
+        Dicts may also be entries of a sweep file, such as `{"workload": "bert_base", "weight": 2}`.
     params : dict
         Values of parameters: a list or `range` of each is varied, a single value is set.
     objectives : list of str
@@ -147,7 +151,7 @@ def sweep(
     on_progress : callable, optional
         Called with a `SweepProgress`.
     **more
-        Keys of a sweep file, such as `prune`, `budgets`, `strategy`, `joint`.
+        Keys of a sweep file, such as `prune`, `budgets`, `strategy`, `joint`; beside a sweep file `joint` and `within`.
 
     Raises
     ------
@@ -164,15 +168,17 @@ def sweep(
     ['32 B', '64 B']
     """
     if workloads is None:
-        read = load_sweep(arch)
-        target = Path(folder) if folder is not None else _folder_of(str(arch))
+        if params or conditions or tuple(objectives) != _OBJECTIVES or set(more) - set(_OF_FILE):
+            raise TypeError(f"a sweep file has its own keys; given beside it: {', '.join(_OF_FILE)}")
+        read = load_sweep(arch, **more)
+        target = Path(folder) if folder is not None else _folder_of(str(arch) + (repr(more) if more else ""))
         return run_sweep(read, target, jobs=jobs, on_progress=on_progress)
     files: dict[str, bytes] = {}
     several = list(workloads) if isinstance(workloads, list | tuple) else [workloads]
     body = {
         "name": _title(arch),
         "architecture": _file_of(arch, "architecture", "arch", files),
-        "workloads": [_file_of(each, f"workload_{at}", "workloads", files) for at, each in enumerate(several, 1)],
+        "workloads": [_entry_of(each, f"workload_{at}", files) for at, each in enumerate(several, 1)],
         "parameters": {name: _values(value) for name, value in (params or {}).items() if _varied(value)},
         "objectives": [_ALIASES.get(name, name) for name in objectives],
         **more,
@@ -204,6 +210,14 @@ def _title(arch: Any) -> str:
     if isinstance(arch, Mapping):
         return str(arch.get("architecture", {}).get("name", "sweep"))
     return Path(arch).stem if isinstance(arch, str | PathLike) and "\n" not in str(arch) else "sweep"
+
+
+def _entry_of(source: Any, name: str, files: dict[str, bytes]) -> Any:
+    """Entry of a workload in a sweep file."""
+    named = source.get("workload") if isinstance(source, Mapping) else None
+    if isinstance(named, str | PathLike):
+        return {**source, "workload": _file_of(named, name, "workloads", files)}
+    return _file_of(source, name, "workloads", files)
 
 
 def _file_of(source: Any, name: str, kind: str, files: dict[str, bytes]) -> str:

@@ -9,13 +9,15 @@ import os
 import pickle
 import re
 import signal
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, cast
 
 from accelsim.designs.work import Item, Plan, WorkRow, installed, work
@@ -62,6 +64,17 @@ class _Job:
     died: int = 0
 
 
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """New processes leave the user's script alone, which so needs no guard against running again in each of them."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 class Pool:
     """Processes of this computer.
 
@@ -94,7 +107,7 @@ class Pool:
             job = self._waiting.popleft()
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # a new process has none of it
             try:
-                with heeding():  # a process whose start is cut off ends in a traceback
+                with heeding(), _without_main():  # a process whose start is cut off ends in a traceback
                     future = self._executor.submit(_do, job.items)
             except BrokenProcessPool as error:  # a process died that had nothing to do
                 future = Future()
