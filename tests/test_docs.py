@@ -25,7 +25,7 @@ from tests.conftest import REPOSITORY
 DOCS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 PAPERS = sorted((REPOSITORY / "docs" / "papers").glob("*.md"))
 PAGES = [*DOCS, REPOSITORY / "arena" / "README.md", *sorted((REPOSITORY / "validation" / "reports").glob("*.md"))]
-COMMANDS = ("start.md", "howto.md", "import.md", "serving.md", "gpu_guide.md")
+COMMANDS = ("start.md", "howto.md", "import.md", "sweeps.md", "gpu_guide.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
     "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped; "
