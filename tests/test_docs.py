@@ -28,8 +28,9 @@ PAGES = [*DOCS, REPOSITORY / "arena" / "README.md", *sorted((REPOSITORY / "valid
 COMMANDS = ("start.md", "howto.md", "import.md", "sweeps.md", "gpu_guide.md")
 REPORTS = {
     "README.md": "accelsim map systolic conv",
-    "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped; "
-    "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz --calibration shipped",
+    "docs/gpu.md": "accelsim gpu gemm h100_sxm 4096 4096 4096 --dtype bf16; "
+    "accelsim gpu serve h100_sxm llama_70b --tp 8 --batch 64 --prompt 2048 --output 512; "
+    "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz",
 }
 NO_RUN = "<!-- no-run -->"
 KINDS = ("workload", "architecture", "energy_table", "params", "mapping")
