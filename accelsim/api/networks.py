@@ -313,9 +313,9 @@ def map_system(
     Examples
     --------
     >>> import accelsim
-    >>> found = accelsim.map_system("tpu_v2_core", "alexnet", layer="conv1")
+    >>> found = accelsim.map_system("systolic_vector", "alexnet", layer="conv1")
     >>> [row["runs"] for row in found.schedule]
-    [{'matrix_unit': 1}]
+    [{'array': 1}]
     """
     from accelsim.designs.soc import load_system, map_on_system
 
