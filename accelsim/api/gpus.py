@@ -171,7 +171,7 @@ def map_kernels(
     --------
     >>> import accelsim
     >>> round(accelsim.gpu.map("h100_sxm", "gemm", dtype="bf16").us)
-    4
+    5
     """
     from accelsim.show.report import gpu as reports
 

@@ -61,7 +61,7 @@ def map_layer(
     --------
     >>> import accelsim
     >>> accelsim.map_layer("two_level", "conv1d")
-    <LayerResult conv1d on two_level: 4.322 nJ, 24 cycles, optimal (proved)>
+    <LayerResult conv1d on two_level: 4.322 nJ, 24 ns, optimal (proved)>
     """
     given = {"layer": layer, "params": params, "constraints": constraints, "require": require, "inputs": inputs}
     asked = Asked(objective, mapspace, factors, top, sample, seed, time_limit, memory_limit, jobs, cache, on_progress)
@@ -147,7 +147,7 @@ def pareto(
     --------
     >>> import accelsim
     >>> len(accelsim.pareto("two_level", "gemm"))
-    2
+    1
     """
     asked = Asked("energy", mapspace, factors, 1, None, 0, time_limit, memory_limit, jobs, True, on_progress)
     problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints, require=require)
@@ -197,7 +197,7 @@ def sizing(
     >>> import accelsim
     >>> found = accelsim.sizing("two_level", "gemm")
     >>> [row["size_bytes"] for row in found.knees]
-    [24]
+    [2176, 33280, 526336]
     """
     asked = Asked(objective, mapspace, "auto", 1, None, 0, time_limit, None, jobs, True, on_progress)
     problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints)
@@ -252,7 +252,7 @@ def sensitivity(
     --------
     >>> import accelsim
     >>> accelsim.sensitivity("two_level", "gemm").to_pandas()["part"].tolist()[:1]
-    ['Buffer size']
+    ['BUF size']
     """
     asked = Asked(objective, mapspace, "auto", 1, None, 0, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints, require=require)

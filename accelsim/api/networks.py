@@ -184,7 +184,7 @@ all_layers, inputs, on_progress
     >>> import accelsim
     >>> net = accelsim.map_network("eyeriss", "alexnet", mapspace="even")
     >>> f"{net.energy_pj * 1e-9:.2f} mJ, {len(net)} layers, {net['conv1'].certificate.proved}"
-    '16.56 mJ, 8 layers, True'
+    '16.57 mJ, 8 layers, True'
     """
     asked = Asked(objective, mapspace, factors, 1, None, 0, time_limit, memory_limit, jobs, cache, on_progress)
     given = {"params": params, "constraints": constraints, "require": require, "inputs": inputs}

@@ -163,9 +163,9 @@ def sweep(
     >>> import accelsim
     >>> found = accelsim.sweep("two_level", "gemm", params={"buffer": ["16 B", "32 B", "64 B"]}, jobs=1)
     >>> found
-    <SweepResult two_level: 3 designs, 2 Pareto-optimal>
+    <SweepResult two_level: 3 designs, 1 Pareto-optimal>
     >>> found.pareto().to_pandas()["buffer"].tolist()
-    ['32 B', '64 B']
+    ['64 B']
     """
     if workloads is None:
         if params or conditions or tuple(objectives) != _OBJECTIVES or set(more) - set(_OF_FILE):
