@@ -31,12 +31,13 @@ DOCS = [REPOSITORY / "README.md", *sorted(FOLDER.glob("*.md")), *sorted(FOLDER.g
 FILES = FOLDER / "reference" / "files.md"
 PAPERS = sorted((REPOSITORY / "docs" / "papers").glob("*.md"))
 PAGES = [*DOCS, REPOSITORY / "arena" / "README.md", *sorted((REPOSITORY / "validation" / "reports").glob("*.md"))]
-COMMANDS = ("getting-started.md", "howto.md", "coming-from.md", "serving.md", "gpu_guide.md")
+COMMANDS = ("getting-started.md", "howto.md", "coming-from.md", "sweeps.md", "gpu_guide.md")
 REPORTS = {
-    "README.md": "accelsim map systolic conv",
+    "README.md": "accelsim map eyeriss conv",
     "docs/getting-started.md": "accelsim map eyeriss conv",
-    "docs/gpu.md": "accelsim map h100_sxm gemm --dtype bf16 --calibration shipped; "
-    "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz --calibration shipped",
+    "docs/gpu.md": "accelsim gpu gemm h100_sxm 4096 4096 4096 --dtype bf16; "
+    "accelsim gpu serve h100_sxm llama_70b --tp 8 --batch 64 --prompt 2048 --output 512; "
+    "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz",
 }
 NO_RUN = "<!-- no-run -->"
 KINDS = (*fields.KINDS, "params")

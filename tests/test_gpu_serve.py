@@ -196,7 +196,7 @@ def test_one_gpu__has_no_collectives():
 @pytest.mark.parametrize("gpu", ["h100", "a100", "l40s", "b200"])
 @pytest.mark.parametrize("model", ["llama", "llama_70b"])
 def test_more_sequences__never_lower_throughput(gpu, model):
-    """Of models whose caches do not fit in L2: fitted kernels are slower once they leave it (docs/serving.md)."""
+    """Of models whose caches do not fit in L2: fitted kernels are slower once they leave it (docs/gpu.md)."""
     gpu = load_gpu(gpu)
     splits = [Split(2**power, tp=tp) for tp in (1, 4) for power in range(9)]
     points = serve(gpu, load_decoder(model), Request(1024, 256), splits, serving_mode(gpu))

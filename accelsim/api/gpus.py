@@ -96,7 +96,7 @@ class GpuResult(Shown):
         from pandas import DataFrame
 
         rows = self.values.get("points")
-        return DataFrame(rows) if rows and not table else super().to_pandas(table)
+        return DataFrame([_flat(row) for row in rows]) if rows and not table else super().to_pandas(table)
 
     def page(self) -> str:
         """One page of HTML to explore a sweep in a browser."""
@@ -105,6 +105,13 @@ class GpuResult(Shown):
     def drawings(self) -> Drawings:
         """What can be drawn."""
         return self._drawings or {}
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A point of a sweep as one row: how it is split, memory by its use, and figures; not what it is made of."""
+    memory = {f"{name}_bytes": value for name, value in row["memory"].items()}
+    figures = {name: value for name, value in row.items() if not isinstance(value, Mapping | list | tuple)}
+    return {**row["split"], **figures, **memory}
 
 
 class KernelsResult(GpuResult):

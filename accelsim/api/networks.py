@@ -316,7 +316,7 @@ def map_system(
     >>> import accelsim
     >>> found = accelsim.map_system("systolic_vector", "conv1d")
     >>> [row["runs"] for row in found.schedule]
-    [{'matrix_unit': 1}]
+    [{'array': 1}]
     """
     from accelsim.designs.soc import load_system, map_on_system
 

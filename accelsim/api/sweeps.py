@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _ALIASES = {"seconds": "time", "latency": "time"}
 """Names of objectives that a sweep file calls otherwise."""
+_OBJECTIVES = ("energy", "cycles")
+_OF_FILE = ("joint", "within")
+"""Keys that may be given beside a sweep file."""
 
 
 class SweepResult(Shown):
@@ -132,7 +135,7 @@ def sweep(
     workloads: Any = None,
     *,
     params: Mapping[str, Any] | None = None,
-    objectives: Sequence[str] = ("energy", "cycles"),
+    objectives: Sequence[str] = _OBJECTIVES,
     conditions: Sequence[str] = (),
     folder: str | PathLike[str] | None = None,
     jobs: int | None = None,
@@ -160,7 +163,7 @@ def sweep(
     on_progress : callable, optional
         Called with a `SweepProgress`.
     **more
-        Keys of a sweep file, such as `prune`, `budgets`, `strategy`, `joint`.
+        Keys of a sweep file, such as `prune`, `budgets`, `strategy`, `joint`; beside a sweep file `joint` and `within`.
 
     Raises
     ------
@@ -172,13 +175,15 @@ def sweep(
     >>> import accelsim
     >>> found = accelsim.sweep("two_level", "gemm", params={"buffer": ["16 B", "32 B", "64 B"]}, jobs=1)
     >>> found
-    <SweepResult two_level: 3 designs, 2 Pareto-optimal>
+    <SweepResult two_level: 3 designs, 1 Pareto-optimal>
     >>> found.pareto().to_pandas()["buffer"].tolist()
-    ['32 B', '64 B']
+    ['64 B']
     """
     if workloads is None:
-        read = load_sweep(arch)
-        target = Path(folder) if folder is not None else _folder_of(str(arch))
+        if params or conditions or tuple(objectives) != _OBJECTIVES or set(more) - set(_OF_FILE):
+            raise TypeError(f"a sweep file has its own keys; given beside it: {', '.join(_OF_FILE)}")
+        read = load_sweep(arch, **more)
+        target = Path(folder) if folder is not None else _folder_of(str(arch) + (repr(more) if more else ""))
         return run_sweep(read, target, jobs=jobs, on_progress=on_progress)
     files: dict[str, bytes] = {}
     several = list(workloads) if isinstance(workloads, list | tuple) else [workloads]
