@@ -166,6 +166,8 @@ def map_kernels(
         L2 at kernel start.
     training_pass, attention, layout, library_version : str
         As `--pass`, `--attention`, `--layout`, `--library` of `accelsim gpu map`.
+    brief : bool
+        Report the totals only.
 
     Examples
     --------
@@ -282,6 +284,8 @@ def gemm(
 
     device, sizes = load_gpu(gpu, mig), (M, N, K)
     if stack or (dtype not in device.operations_per_sm_cycle and _low_precision(dtype)):
+        if tile or (l2, layout, library_version) != ("rotating", "tn", "cublas11"):
+            raise AccelsimError(f"tile, l2, layout and library are of the tile model, which does not know {dtype}")
         times = time_kernels(PRODUCT, device, product_shapes(device, dtype, *sizes), stack)
         return _timed(device, f"GEMM in {dtype}", times)
     setup = Setup(l2, layout, library_version, tile)

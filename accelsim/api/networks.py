@@ -26,7 +26,7 @@ from accelsim.api.problem import (
 )
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import NoValidMappingError
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.params import check_overrides
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.inputs.workload_reader import load_workload
@@ -136,11 +136,17 @@ def map(  # what its users call it
     (4322.46288, 24, True)
     """
     asked = Asked(objective, mapspace, factors, top, sample, seed, time_limit, memory_limit, jobs, cache, on_progress)
+    other = {"constraints": constraints, "require": require or None, "inputs": inputs, "sample": sample}
+    other |= {"top": None if top == 1 else top, "memory_limit": memory_limit, "all_layers": all_layers or None}
+    other |= {"mapspace": None if mapspace == "auto" else mapspace, "factors": None if factors == "auto" else factors}
     if is_gpu(arch):
         from accelsim.api.gpus import map_kernels
 
+        other |= {"objective": None if objective == "energy" else objective, "time_limit": time_limit}
+        _refuse(other, "not for a GPU: accelsim.gpu.map has the options for GPUs")
         return map_kernels(arch, workload, layer=layer, params=params)
     if is_system(arch):
+        _refuse(other, "not for a system of cores, whose layers are mapped whole and assigned")
         return map_system(
             arch, workload, layer=layer, params=params, objective=objective, time_limit=time_limit, jobs=jobs,
             cache=cache, on_progress=on_progress,
@@ -149,6 +155,13 @@ def map(  # what its users call it
     problem = read_problem(arch, workload, **given, all_layers=all_layers)
     problem.say_notes()
     return network_of(problem, asked) if problem.layer is None else map_problem(problem, asked)
+
+
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Raise AccelsimError where an argument is given that means nothing here."""
+    for name, value in given.items():
+        if value is not None:
+            raise AccelsimError(f"{name}: {why}")
 
 
 def map_network(

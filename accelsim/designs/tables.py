@@ -185,7 +185,7 @@ def about(sweep: Sweep) -> dict[str, Any]:
         files["constraints"] = sweep.mapper.constraints_file
     return {
         "accelsim": __version__,
-        "command": "explore",
+        "command": "sweep",
         "inputs": {kind: {"file": file.given, "sha256": hash_file(file.path)} for kind, file in files.items()},
         "overrides": dict(sweep.fixed),
         "name": sweep.name,

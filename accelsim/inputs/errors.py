@@ -59,6 +59,7 @@ class UnknownParameterError(InputError):
     def __init__(self, problems: Sequence[Problem], name: str, suggestions: Sequence[str]) -> None:
         self.name, self.suggestions = name, tuple(suggestions)
         super().__init__(problems)
+        self.args = ("\n".join(f"{each.what}; {each.hint}" for each in self.problems),)  # they have no place in a file
 
 
 class UnknownNameError(AccelsimError):
