@@ -147,7 +147,7 @@ def pareto(
     --------
     >>> import accelsim
     >>> len(accelsim.pareto("two_level", "gemm", ("energy", "capacity:BUF")))
-    22
+    5
     """
     asked = Asked("energy", mapspace, factors, 1, None, 0, time_limit, memory_limit, jobs, True, on_progress)
     problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints, require=require)

@@ -214,8 +214,10 @@ def read_problem(
     AccelsimError
         If there is no such file or layer.
     """
-    if workload is None and isinstance(arch, list | tuple | str | PathLike):
-        workload = arch[0] if isinstance(arch, list | tuple) and arch else arch
+    if workload is None and isinstance(arch, list | tuple) and arch:
+        workload = arch[0]
+    elif workload is None and _is_name(arch) and (os.path.isdir(arch) or is_foreign(os.fspath(arch))):
+        workload = arch
     arch, files = _foreign_files(arch)
     workload, beside = _foreign_files(workload)
     more = tuple(dict.fromkeys([*more, *files, *beside]))
