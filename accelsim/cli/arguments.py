@@ -57,6 +57,7 @@ FORMER = {
 }
 """Names of earlier versions, and what to write instead."""
 cli.Parser.former = FORMER
+_GPU_ALONE = {"--mig", "--calibration", "--dtype", "--l2", "--pass", "--attention", "--layout", "--library"}
 _ROW = re.compile(
     r"""(?P<option>--?[\w-]+)?\ ?
     (?P<optional>\[)?(?P<value>\w[\w=,]*)?(?P<several>\.\.\.)?\]?\ ?(?:\{(?P<choices>[\w,]+)\})?\]?
@@ -100,7 +101,9 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
             continue
         if parent not in below:
             metavar = "TASK" if parent else "COMMAND"
-            below[parent] = made[parent].add_subparsers(metavar=metavar, required=True, parser_class=cli.Parser)
+            below[parent] = made[parent].add_subparsers(
+                metavar=metavar, required=True, parser_class=cli.Parser, prog=f"accelsim {parent}".rstrip()
+            )
         described = about[0].upper() + about[1:] + "."
         made[words] = command = below[parent].add_parser(
             name, help=about, description=described, allow_abbrev=False, add_help=asked, formatter_class=_Formatter
@@ -117,8 +120,8 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
                 for each in names if all(name in _SHARED or name.isupper() for name in names) else [row]:
                     _add(group, _SHARED.get(each, each))
         places = [action for action in command._actions if not action.option_strings]
-        if asked and not any(isinstance(place, argparse._SubParsersAction) for place in places):
-            named = "".join(f" {_place(place)}" for place in places)
+        if asked:
+            named = "".join(f" {_place(place)}" for place in places) if rows else " TASK"
             command.usage = f"accelsim {words}{named} [OPTIONS]"
     listed = "\n\n".join("\n".join([title, *rows]) for title, rows in groups.items())
     parser.page = _PAGE.format(commands=listed)
@@ -215,6 +218,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     takes_more = parsed.command in ("map_command", "eval_command", "spread_command")
     parsed.more = tuple(name for name in unknown if takes_more and not name.startswith("-"))  # of another tool
     if unknown := [name for name in unknown if name not in parsed.more]:
+        if parsed.command == "map_command" and _GPU_ALONE & {name.partition("=")[0] for name in unknown}:
+            parsed.parser.error(f"{', '.join(unknown)}: `accelsim gpu map` has the options for GPUs")
         parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     for name in ("output", "html", "plot", "csv"):
         if getattr(parsed, name, None) == "":
