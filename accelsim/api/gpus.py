@@ -290,10 +290,9 @@ def gemm(
 
 def _low_precision(dtype: str) -> bool:
     try:
-        precision_of(dtype)
+        return precision_of(dtype) != precision_of("bf16")
     except AccelsimError:
         return False
-    return True
 
 
 def op(

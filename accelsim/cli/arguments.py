@@ -209,7 +209,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         try:
             if not whole or tool_of(whole) is None:
                 error.parser.error(str(error))
-            parsed, unknown = make_parser(only).parse_known_args([*words, *(whole for _ in error.names)])
+            parsed, unknown = make_parser(only).parse_known_args([*words, *[whole] * (2 if only == "eval" else 1)])
         finally:
             error.parser.told = False
     if isinstance(getattr(parsed, "files", None), list):  # those after an option too
