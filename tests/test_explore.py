@@ -350,7 +350,7 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
     for kind in plots.PLOTTED:
         pictures = []
         for _ in range(2):
-            assert run("sweep", "out", "--plot", kind, "--picture", "p.svg", "--quiet")[0] == 0
+            assert run("sweep", "out", "--plot", "p.svg", "--kind", kind, "--quiet")[0] == 0
             pictures.append(Path("p.svg").read_bytes())
         assert pictures[0] == pictures[1]
     page = Path("page.html").read_text()
@@ -362,7 +362,7 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
     short = sweep_report(rows, about)
     assert "The page shows 2 of them, those of the front first." in short
     assert "The first 0 of 9 designs, those of the front first" in short
-    assert run("sweep", "out", "--plot", "front", "--picture", "p.gif")[0] == 2
+    assert run("sweep", "out", "--plot", "p.gif")[0] == 2
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium")
@@ -410,11 +410,11 @@ def test_page__is_harmless_with_evil_names(folder):
 
 def test_sweep__its_name_leads_to_no_other_folder(folder, run):
     sweep_of("  name: a/../../../evil\n  parameters: {pe: [2]}\n", "s.yaml")
-    code, out, _ = run("sweep", "s.yaml", "--jobs", "1", "--plot", "front")
+    code, out, _ = run("sweep", "s.yaml", "--jobs", "1", "--plot", "front.png")
     assert code == 0
-    assert "Written to a_.._.._.._evil_results, front_a_.._.._.._evil.png" in out
+    assert "Written to a_.._.._.._evil_results, front.png" in out
     assert (folder / "a_.._.._.._evil_results" / "results.csv").exists()
-    assert (folder / "front_a_.._.._.._evil.png").exists()
+    assert (folder / "front.png").exists()
 
 
 def test_bounds__that_would_take_too_much_memory_prune_nothing(monkeypatch):
