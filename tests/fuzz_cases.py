@@ -196,9 +196,7 @@ def _architecture(case: Case) -> Iterable[object]:
         )
     file = case.yaml(library.resolve(name, "arch"))
     evaluated = ["eval", file, "conv", "eyeriss_row_stationary", "--json"] if name == "eyeriss" else ["check", file]
-    return case.pick(
-        ["check", file], ["show", file, "--json"], evaluated, ["map", file, "gemm", "--sample", "9", *ONE]
-    )
+    return case.pick(["check", file], ["show", file, "--json"], evaluated, ["map", file, "gemm", "--sample", "9", *ONE])
 
 
 def _workload(case: Case) -> Iterable[object]:

@@ -12,7 +12,6 @@ from browser import Page, find_browser
 from hypothesis import given
 from hypothesis import strategies as st
 
-import accelsim
 from accelsim import load_architecture, load_workload
 from accelsim.designs import machines
 from accelsim.designs.machines import (

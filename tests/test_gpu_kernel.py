@@ -218,7 +218,10 @@ def test_map__on_a_gpu_shows_one_layer_or_all(capsys, tmp_path):
     assert "bottleneck" in out
     assert cli.main(["map", "arch/gpu/h100_sxm.yaml", "gemm"]) == 0
     assert "mode        calibrated: " in capsys.readouterr().out
-    assert cli.main(["gpu", "map", "a100", "bert_base", "--calibration", "shipped", "--json", "-o", str(tmp_path / "o")]) == 0
+    assert (
+        cli.main(["gpu", "map", "a100", "bert_base", "--calibration", "shipped", "--json", "-o", str(tmp_path / "o")])
+        == 0
+    )
     document = json.loads(capsys.readouterr().out)
     assert document["mode"].startswith("calibrated")
     assert json.loads((tmp_path / "o" / "kernels.json").read_text()) == document
@@ -309,7 +312,12 @@ def test_passes__have_the_layouts_that_turn_no_tensor(capsys):
     """Of 512 x 1024 x 1023, the weight gradient reads along M and N: an odd K of the forward pass is its odd N."""
     found = {}
     for name in ("tn", "nhwc"):
-        assert cli.main(["gpu", "map", "a100", "batched_gemm", "--pass", "weight_gradient", "--layout", name, "--json"]) == 0
+        assert (
+            cli.main(["gpu", "map", "a100", "batched_gemm", "--pass", "weight_gradient", "--layout", name, "--json"])
+            == 0
+        )
         found[name] = json.loads(capsys.readouterr().out)["kernels"][0]["time_us"]
-    assert cli.main(["gpu", "map", "a100", "batched_gemm", "--pass", "weight_gradient", "--layout", "nt", "--json"]) == 0
+    assert (
+        cli.main(["gpu", "map", "a100", "batched_gemm", "--pass", "weight_gradient", "--layout", "nt", "--json"]) == 0
+    )
     assert json.loads(capsys.readouterr().out)["kernels"][0]["time_us"] == found["nhwc"]

@@ -196,9 +196,15 @@ def test_formula__does_nothing_but_arithmetic(text):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["validate", "timeloop", "x.stats.txt"], "x.stats.txt: the inputs are missing; name architecture, problem and mapping too"),
+        (
+            ["validate", "timeloop", "x.stats.txt"],
+            "x.stats.txt: the inputs are missing; name architecture, problem and mapping too",
+        ),
         (["validate", "timeloop", "arch.yaml", "prob.yaml"], "expected one file that ends in stats.txt, got 0"),
-        (["validate", "timeloop", "x.stats.txt", "prob.yaml"], "prob.yaml: the files hold no architecture and no mapping"),
+        (
+            ["validate", "timeloop", "x.stats.txt", "prob.yaml"],
+            "prob.yaml: the files hold no architecture and no mapping",
+        ),
         (["validate", "timeloop", "x.stats.txt", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
         (["validate", "timeloop", "empty.stats.txt", "arch.yaml"], "empty.stats.txt: not the statistics of a mapping"),
         (["import", "arch.yaml", "zigzag.yaml"], "files of timeloop, zigzag do not go together"),

@@ -303,7 +303,10 @@ def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):
     assert cli.main(["check", "--schema", "result", "-o", str(tmp_path / "one")]) == 0
     assert json.loads((tmp_path / "one" / "result.schema.json").read_text()) == json_schema("result")
     assert capsys.readouterr().err == ""
-    for wrong_kind, said in ((["--schema"], "--schema: expected one argument"), (["--schema", "archi"], "'architecture'")):
+    for wrong_kind, said in (
+        (["--schema"], "--schema: expected one argument"),
+        (["--schema", "archi"], "'architecture'"),
+    ):
         assert cli.main(["check", *wrong_kind]) == 2
         assert said in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""GPUs: kernels of layers, GEMMs, attention, experts, collectives, serving of language models. Imported as `accelsim.gpu`."""
+"""GPUs: kernels of layers, GEMMs, attention, experts, collectives, serving of language models; as `accelsim.gpu`."""
 
 from __future__ import annotations
 

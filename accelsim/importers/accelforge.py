@@ -70,7 +70,7 @@ _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as 
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn files of AccelForge into documents of our kinds.
 
-    Raises InputError where a file is none of AccelForge's, or its machine has no form of ours: branches, and parts whose
+    Raises InputError where a file is none of AccelForge's, or its machine has no form here: branches, and parts whose
     energies are those of component models that accelsim has not.
     """
     notes: list[Note] = []
