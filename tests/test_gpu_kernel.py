@@ -186,7 +186,7 @@ def test_map__quiet_prints_the_total_of_a_network_alone(capsys):
 
 def test_product_of__refuses_what_is_no_product():
     copy = (Tensor("A", ((("M", 1),),)), Tensor("Z", ((("M", 1),),), output=True))
-    with pytest.raises(AccelsimError, match="copy: one operand; a kernel of matrix products has two"):
+    with pytest.raises(AccelsimError, match="copy: one operand; a GEMM has two"):
         product_of(Einsum("copy", {"M": 2}, copy))
 
 
@@ -203,7 +203,7 @@ workload:
 """)
     assert cli.main(["map", "a100", str(path), "--json"]) == 0
     out, err = capsys.readouterr()
-    said = "sum: goes through both operands word by word; that is no matrix product"
+    said = "sum: goes through both operands word by word; that is not a GEMM"
     assert err == f"left out of the total: {said}\n"
     found = json.loads(out)
     assert ([row["name"] for row in found["kernels"]], found["left_out"]) == (["one"], [said])
