@@ -69,9 +69,11 @@ def run(seed: int, only: Collection[str]) -> tuple[Outcome, str]:
         fault = f"exit code {code} without a word"
     elif "Traceback" in said + complained:
         fault = "a traceback"
+    elif "no command '" in complained or "unrecognized arguments" in complained:
+        fault = "words that no command takes"
     elif "--json" in case.arguments and code == 0 and not _is_json(said):
         fault = "what it prints is no JSON"
-    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validation") else 1])
+    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validate", "validation") else 1])
     package = "" if command.startswith("validation") else "accelsim "
     told = f"$ python -m {package}{' '.join(case.arguments)}\n{said}{complained}{trace}"
     return Outcome(seed, command, code, fault, seconds), told
@@ -191,7 +193,7 @@ def main() -> int:
             sys.stdout.write(f"{told}\n{outcome}\n")
             return 1 if outcome.fault else 0
         seeds = list(range(arguments.first, arguments.first + arguments.cases))
-        return report(outcomes(seeds, only, arguments.workers, Path(name)))
+        return report(outcomes(seeds, only, arguments.jobs, Path(name)))
 
 
 def report(found: Iterable[Outcome]) -> int:

@@ -190,15 +190,13 @@ def _architecture(case: Case) -> Iterable[object]:
         return case.pick(
             ["eval", file, "conv1d", CORPUS / "mapping.yaml", "--json"],
             ["map", file, "conv1d", "--sample", "30", *ONE, "--json"],
-            ["explain", file, "conv1d", "--json"],
+            ["eval", file, "conv1d", "--trace", "--json"],
             ["plot", "architecture", file, "--json"],
             ["roofline", file, "conv1d", *ONE, "--json"],
         )
     file = case.yaml(library.resolve(name, "arch"))
     evaluated = ["eval", file, "conv", "eyeriss_row_stationary", "--json"] if name == "eyeriss" else ["check", file]
-    return case.pick(
-        ["check", file], ["energy", file, "--json"], evaluated, ["map", file, "gemm", "--sample", "9", *ONE]
-    )
+    return case.pick(["check", file], ["show", file, "--json"], evaluated, ["map", file, "gemm", "--sample", "9", *ONE])
 
 
 def _workload(case: Case) -> Iterable[object]:
@@ -236,7 +234,7 @@ def _mapping(case: Case) -> Iterable[object]:
         file, inputs = case.yaml(CORPUS / "mapping.yaml"), ["two_level", "conv1d"]
     else:
         file, inputs = case.yaml(library.resolve("eyeriss_row_stationary", "mappings")), ["eyeriss", "conv"]
-    explained = ["explain", *inputs, file] if inputs[0] == "two_level" else ["eval", *inputs, file]
+    explained = ["eval", *inputs, file, "--trace"] if inputs[0] == "two_level" else ["eval", *inputs, file]
     return case.pick(["check", *inputs, file], ["eval", *inputs, file, "--json"], explained, ["check", file])
 
 
@@ -258,18 +256,18 @@ def _sweep(case: Case) -> Iterable[object]:
     file = case.yaml(case.random.choice([*library.shipped("sweeps"), CORPUS / "sweep.yaml"]))
     if case.random.random() < 0.15:
         file = case.yaml(CORPUS / "sweep.yaml")
-        return ["explore", file, "--jobs", "1", "-o", "swept", "--json"]
+        return ["sweep", file, "--jobs", "1", "-o", "swept", "--json"]
     return ["check", file]
 
 
 def _swept(case: Case) -> Iterable[object]:
     shutil.copytree(CORPUS / "swept", "swept")
-    again = ["explore", CORPUS / "sweep.yaml", "--jobs", "1", "-o", "swept", "--json"]
+    again = ["sweep", CORPUS / "sweep.yaml", "--jobs", "1", "-o", "swept", "--json"]
     if case.random.random() < 0.5:
         _damage_work(case)
         return again
     case._bytes(Path("swept", FILE).read_bytes(), f"swept/{FILE}", 1.0)
-    return case.pick(["explore", "swept", "--json"], ["explore", "swept", "--front", "--where", "glb > 16 B"], again)
+    return case.pick(["sweep", "swept", "--json"], ["sweep", "swept", "--front", "--where", "glb > 16 B"], again)
 
 
 def _damage_work(case: Case) -> None:
@@ -293,15 +291,15 @@ def _energy_table(case: Case) -> Iterable[object]:
         library.resolve("two_level", "arch").read_text().replace("energy_table: timeloop_pat", f"energy_table: {file}")
     )
     Path("own.yaml").write_text(text)
-    return case.pick(["check", file], ["energy", "own.yaml", "--json"], ["check", "own.yaml"])
+    return case.pick(["check", file], ["show", "own.yaml", "--json"], ["check", "own.yaml"])
 
 
 def _gpu(case: Case) -> Iterable[object]:
     file = case.yaml(case.random.choice(library.shipped("gpus")))
     return case.pick(
         ["check", file],
-        ["gpus", file, "--json"],
-        ["gpus", file, "--mig", "1g.10gb"],
+        ["show", file, "--json"],
+        ["show", file, "--mig", "1g.10gb"],
         ["gpu", "gemm", file, "512", "1000", "64", "--json"],
         ["map", file, "gemm", "--json", "--no-cache"],
         ["roofline", file, "gemm", "--json"],
@@ -396,7 +394,7 @@ def _statistics(case: Case) -> Iterable[object]:
         case.random.choice([shutil.copy, shutil.copy, os.symlink])(statistics, "x.stats.txt")
     else:
         case.lines(statistics.read_text(), "x.stats.txt")
-    return ["replay", *files, "x.stats.txt", "--time-limit", "0.2", *case.pick([], ["--json"])]
+    return ["validate", "timeloop", *files, "x.stats.txt", "--time-limit", "0.2", *case.pick([], ["--json"])]
 
 
 @cache
@@ -411,7 +409,7 @@ def _measured(case: Case) -> Iterable[object]:
     return case.pick(
         ["validation", "gemm", file, "--json"],
         ["validation", "gemm", file, "--gpu", "a100"],
-        ["calibrate", file, "--gpu", "a100", "--json"],
+        ["gpu", "calibrate", "a100", file, "--json"],
     )
 
 
@@ -471,23 +469,11 @@ def _kept(case: Case) -> Iterable[object]:
 
 def _arguments(case: Case) -> Iterable[object]:
     value = case.random.choice(
-        [*mutations.NASTY, "energy^2*cycles", "M=8", "P,Q", "energy,cycles", "capacity:BUF,energy"]
+        [*mutations.NASTY, "energy^2*cycles", "imperfect:M", "padded:P=9", "energy,cycles", "capacity:BUF,energy"]
     )
     value = value.replace("\x00", "")
-    known = [
-        "--objective",
-        "--set",
-        "--pareto",
-        "--top",
-        "--factors",
-        "padded",
-        "--factors",
-        "imperfect",
-        "--top",
-        "--seed",
-        "--batch",
-    ]
-    option = case.random.choice([*known, "--layer", "--search", "--sample", "--jobs", "--constraints"])
+    known = ["--objective", "--set", "--pareto", "--top", "--factors", "--require", "--seed", "--batch", "--seq-len"]
+    option = case.random.choice([*known, "--layer", "--mapspace", "--sample", "--jobs", "--constraints"])
     prefix = case.random.choice(["buffer=", ""]) if option == "--set" else ""
     return ["map", "two_level", "conv1d", f"{option}={prefix}{value}", "--time-limit", "0.2", "--no-cache"]
 
@@ -543,7 +529,7 @@ def prepare(folder: Path) -> None:
     }.items():
         (folder / f"{name}.json").write_text(_must(*options, *ONE, "--json"))
     _must("fuse", folder / "little.yaml", folder / "small.yaml", *ONE)
-    _must("explore", folder / "sweep.yaml", *one, "-o", folder / "swept", "--quiet")
+    _must("sweep", folder / "sweep.yaml", *one, "-o", folder / "swept", "--quiet")
     Path("m.onnx").write_bytes(MODELS["bert_block"]().SerializeToString())
     _must("map", "a100", "m.onnx", "--batch", "1", "--seq-len", "64")
     _must("eval", "eyeriss", "conv", "eyeriss_row_stationary")
@@ -558,7 +544,7 @@ def prepare(folder: Path) -> None:
         _must("map", machine, folder / "masked.yaml", "--time-limit", "0.2", *ONE)
         _must("spread", machine, folder / "masked.yaml", "--samples", "20", *one, "--layer", "a")
     files = [folder / f"{name}.yaml" for name in TIMELOOP]
-    call(["replay", *map(str, files), str(folder / "small.stats.txt"), "--time-limit", "0.2"])  # differs
+    call(["validate", "timeloop", *map(str, files), str(folder / "small.stats.txt"), "--time-limit", "0.2"])  # differs
     _must("gpu", "profile", "a100", GOLDEN / "gpu/ncu_sections.csv")
     os.environ["ACCELSIM_CACHE"] = "cache"
 

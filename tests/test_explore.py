@@ -12,7 +12,6 @@ from browser import Page, find_browser
 from hypothesis import given
 from hypothesis import strategies as st
 
-import accelsim
 from accelsim import load_architecture, load_workload
 from accelsim.designs import machines
 from accelsim.designs.machines import (
@@ -271,7 +270,7 @@ def test_optuna__looks_at_different_designs_and_repeats_itself(folder):
     text = "  parameters: {glb: {from: 8 B, to: 256 B, step: 8 B}, pe: [1, 2, 4]}\n"
     sweep = sweep_of(text + "  strategy: optuna\n  designs: 12\n  wave: 4\n  conditions: [pe <= 2]\n")
     explore(sweep, "one", workers=1)
-    again = accelsim.explore(sweep, "one", workers=1)
+    again = explore(sweep, "one", workers=1)
     explore(sweep, "two", workers=1)
     assert again.done_now == 0
     assert tables(folder / "one") == tables(folder / "two")
@@ -350,19 +349,19 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkey
     for kind in plots.PLOTTED:
         pictures = []
         for _ in range(2):
-            assert run("sweep", "out", "--plot", kind, "--picture", "p.svg", "--quiet")[0] == 0
+            assert run("sweep", "out", "--plot", "p.svg", "--kind", kind, "--quiet")[0] == 0
             pictures.append(Path("p.svg").read_bytes())
         assert pictures[0] == pictures[1]
     page = Path("page.html").read_text()
-    for line in out.splitlines()[1:3]:
-        assert f"<b>{line.split()[0]}</b> <span>{said(line.split(maxsplit=1)[1])}</span>" in page, line
+    (line,) = (line for line in out.splitlines() if line.startswith("Pareto-optimal (energy, cycles): "))
+    assert f"<p>{said(line)}</p>" in page, line
     assert "The page shows" not in page
     monkeypatch.setattr("accelsim.show.html.MOST", 2)
     monkeypatch.setattr("accelsim.show.html._LISTED", 0)
     short = sweep_report(rows, about)
     assert "The page shows 2 of them, those of the front first." in short
     assert "The first 0 of 9 designs, those of the front first" in short
-    assert run("sweep", "out", "--plot", "front", "--picture", "p.gif")[0] == 2
+    assert run("sweep", "out", "--plot", "p.gif")[0] == 2
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium")
@@ -410,11 +409,11 @@ def test_page__is_harmless_with_evil_names(folder):
 
 def test_sweep__its_name_leads_to_no_other_folder(folder, run):
     sweep_of("  name: a/../../../evil\n  parameters: {pe: [2]}\n", "s.yaml")
-    code, out, _ = run("sweep", "s.yaml", "--jobs", "1", "--plot", "front")
+    code, out, _ = run("sweep", "s.yaml", "--jobs", "1", "--plot", "front.png")
     assert code == 0
-    assert "Written to a_.._.._.._evil_results, front_a_.._.._.._evil.png" in out
+    assert "accelsim sweep a_.._.._.._evil_results shows the results again\n\nWritten to front.png\n" in out
     assert (folder / "a_.._.._.._evil_results" / "results.csv").exists()
-    assert (folder / "front_a_.._.._.._evil.png").exists()
+    assert (folder / "front.png").exists()
 
 
 def test_bounds__that_would_take_too_much_memory_prune_nothing(monkeypatch):

@@ -114,7 +114,7 @@ def command(*arguments, pids=(), number=0, least=10**9) -> tuple[int, str]:
     """Run `accelsim sweep s.yaml -o cut`, with signals to some processes in the middle: its exit code and stderr."""
     program = [sys.executable, "-c", CUT, ",".join(map(str, pids)), str(number), str(least)]
     ended = subprocess.run(
-        [*program, "explore", "s.yaml", "-o", "cut", *arguments], capture_output=True, text=True, timeout=300
+        [*program, "sweep", "s.yaml", "-o", "cut", *arguments], capture_output=True, text=True, timeout=300
     )
     said = ended.stderr.splitlines(keepends=True)
     return ended.returncode, "".join(line for line in said if not line.startswith("Dask dashboard: "))

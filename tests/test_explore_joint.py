@@ -322,9 +322,9 @@ def test_joint__that_cannot_be_is_refused_in_its_place(folder, text, said):
 
 def test_explore_command__proves_a_joint_front_and_draws_it(folder, run):
     sweep_of(GRID + "  objectives: [energy, cycles, area]\n")
-    done, out, _ = run("sweep", "s.yaml", "-o", "out", "--jobs", "1", "--joint", "--plot", "front")
+    done, out, _ = run("sweep", "s.yaml", "-o", "out", "--jobs", "1", "--joint", "--plot", "front_s.png")
     assert done == 0
-    assert "front proved: no design of the 18 with any mapping beats it\n" in out
+    assert "front proved: no design of the 18 with any even mapping dominates it\n" in out
     assert Path("front_s.png").exists()
     again, shown, _ = run("sweep", "out", "--json", "--html", "page.html")
     points = json.loads(shown)
@@ -332,13 +332,13 @@ def test_explore_command__proves_a_joint_front_and_draws_it(folder, run):
     assert again == 0
     assert points["joint"]["points"] == len(best)
     page = Path("page.html").read_text()
-    assert "<b>designs</b> <span>18: " in page
-    assert f"<b>front</b> <span>{len(best)} points of {len(set(best))} designs in energy, cycles, area</span>" in page
-    assert "front proved: no design of the 18 with any mapping beats it" in page
-    done, out, _ = run("sweep", "s.yaml", "-o", "near", "--jobs", "1", "--joint", "--top", "0.1")
-    assert "with any mapping beats it by more than 10 % in energy and time\n" in out
-    done, _, err = run("sweep", "s.yaml", "-o", "near", "--joint", "--top", "500%")
+    assert "s: 18 designs of little.yaml on net" in page
+    assert f"Pareto-optimal (energy, cycles, area): {len(best)} points of {len(set(best))} designs; " in page
+    assert "front proved: no design of the 18 with any even mapping dominates it" in page
+    done, out, _ = run("sweep", "s.yaml", "-o", "near", "--jobs", "1", "--joint", "--within", "0.1")
+    assert "with any even mapping dominates it by more than 10 % in energy and time\n" in out
+    done, _, err = run("sweep", "s.yaml", "-o", "near", "--joint", "--within", "500%")
     assert (done, "no share; give one from 0 to 1, such as 1%" in err) == (2, True)
-    done, _, err = run("sweep", "s.yaml", "-o", "near", "--top", "0.1")
+    done, _, err = run("sweep", "s.yaml", "-o", "near", "--within", "0.1")
     assert done == 2
     assert "--joint" in err

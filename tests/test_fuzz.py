@@ -23,7 +23,7 @@ def test_damaged_files__end_in_no_fault():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "300 cases" in done.stdout
     assert " 0 faults" in done.stdout
-    assert {"replay", "gpu profile", "map"} <= {line.partition("  ")[0] for line in done.stdout.splitlines()}
+    assert {"validate timeloop", "gpu profile", "map"} <= {line.partition("  ")[0] for line in done.stdout.splitlines()}
 
 
 EINSUM = "workload: {name: w, einsum: {dims: {M: 4, K: 6}, tensors: {A: [M, K], B: [K], C: [M]}, output: C}}"
@@ -202,8 +202,8 @@ workload:
         (("fuse", "-o", "fused"), 0),
         (("spread", "--layer", "a"), 0),
         (("spread", "--layer", "a", "--html", "b.html"), 2),
-        (("bound", "--layer", "a"), 0),
-        (("bound", "--layer", "a", "-o", "bound.png"), 2),
+        (("sizing", "--layer", "a"), 0),
+        (("sizing", "--layer", "a", "--plot", "sizing.png"), 2),
         (("roofline",), 0),
     ],
 )

@@ -194,8 +194,8 @@ def test_read_profile__sizes_that_no_kernel_has_are_left_out(tmp_path, capsys, r
 
 
 def test_compare_command__matches_layers_and_shapes(capsys):
-    arguments = ["--gpu", "a100", "--workload", "bert_base", "--calibration", "shipped"]
-    assert cli.main(["gpu", "profile", str(SAMPLES / "nvtx_kern_sum.csv"), *arguments, "--json"]) == 0
+    arguments = ["--workload", "bert_base", "--calibration", "shipped"]
+    assert cli.main(["gpu", "profile", "a100", str(SAMPLES / "nvtx_kern_sum.csv"), *arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     layers = {row["name"]: row for row in document["layers"]}
     assert set(layers) == {"feed_forward_1", "feed_forward_2", "head M=128 N=30528 K=768"}
@@ -295,29 +295,31 @@ def test_advise__rounds_all_sizes_together():
 
 def test_roofline_command__draws_and_prints(capsys, tmp_path):
     picture = tmp_path / "roofline.png"
-    arguments = ["roofline", "a100", "bert_base", "--mig", "1g.10gb", "-o", str(picture)]
+    arguments = ["roofline", "a100", "bert_base", "--mig", "1g.10gb", "--plot", str(picture)]
     assert cli.main(arguments) == 0
     first = picture.read_bytes()
     assert cli.main(arguments) == 0
     assert picture.read_bytes() == first
     assert "memory" in capsys.readouterr().out
-    assert cli.main(["roofline", "a100", "gemm", "-o", "x.pdf"]) == 2
+    assert cli.main(["roofline", "a100", "gemm", "--plot", "x.pdf"]) == 2
+    assert "x.pdf: name a file that ends in .png or .svg" in capsys.readouterr().err
 
 
 def test_advise_command__draws_and_prints(capsys, tmp_path):
     picture = tmp_path / "sweep.svg"
-    arguments = ["2048", "50257", "768", "--gpu", "a100", "-o", str(picture)]
+    arguments = ["a100", "2048", "50257", "768", "--plot", str(picture)]
     assert cli.main(["gpu", "gemm", *arguments]) == 0
     assert "N = 50264" in capsys.readouterr().out
     assert picture.read_text().startswith("<?xml")
     assert cli.main(["gpu", "gemm", "a100", "0", "1", "1"]) == 2
     capsys.readouterr()
-    for wrong, message in (
-        (["--sweep", "m"], "--sweep draws a chart; say where to"),
-        (["--calibration", "shiped"], "did you mean 'shipped'?"),
-        (["--gpu", "v100", "--dtype", "bf16"], "does not compute in 'bf16'; formats: fp64, fp32, fp16"),
+    for gpu, wrong, message in (
+        ("a100", ["--plot", "m.pdf"], "m.pdf: name a file that ends in .png or .svg"),
+        ("a100", ["--over", "p"], "invalid choice: 'p'"),
+        ("a100", ["--calibration", "shiped"], "did you mean 'shipped'?"),
+        ("v100", ["--dtype", "bf16"], "does not compute in 'bf16'; formats: fp64, fp32, fp16"),
     ):
-        assert cli.main(["gpu", "gemm", "a100", "8", "8", "8", *wrong]) == 2
+        assert cli.main(["gpu", "gemm", gpu, "8", "8", "8", *wrong]) == 2
         assert message in capsys.readouterr().err
 
 
@@ -345,11 +347,11 @@ def test_plot_roofline__names_points_without_overprinting(network):
 
 def test_operator_command__says_time_and_intensity(capsys):
     """ReLU over 2^25 FP16 words of an A100 moves 128 MiB; 0.25 FLOP/B as in NVIDIA's guide."""
-    assert cli.main(["gpu", "op", "relu", "a100", "--elements", str(2**25), "--json"]) == 0
+    assert cli.main(["gpu", "op", "a100", "relu", "--elements", str(2**25), "--calibration", "none", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["intensity"], found["dram_bytes"]) == (0.25, 2**27)
     assert found["time_us"] == time_operators(A100, "relu", np.array([2.0**25]), 2.0, common_constants("mma"))[0]
-    assert cli.main(["gpu", "op", "rleu", "a100"]) == 2
+    assert cli.main(["gpu", "op", "a100", "rleu"]) == 2
     assert "no operator 'rleu'; did you mean 'relu'?" in capsys.readouterr().err
 
 
@@ -361,7 +363,7 @@ def test_compare__takes_the_layout_that_the_kernel_name_says(tmp_path, capsys):
         head = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),NVTX Range,Kernel Name"
         name = f"ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_64x3_{layout}"
         path.write_text(f"{head}\n100,700000,1,700000,700000,:mm M=4096 N=4096 K=4095,{name}\n")
-        assert cli.main(["gpu", "profile", "a100", str(path), "--json"]) == 0
+        assert cli.main(["gpu", "profile", "a100", str(path), "--calibration", "none", "--json"]) == 0
         found[layout] = json.loads(capsys.readouterr().out)["layers"][0]["predicted"]["time_us"]
         advised = advise(A100, 4096, 4096, 4095, "fp16", setup=Setup(layout=layout)).kernel.time_us
         assert found[layout] == advised

@@ -213,7 +213,7 @@ def test_map__prints_attention_as_one_kernel_unless_asked(capsys):
     text = capsys.readouterr().out
     assert "attention_scores + attention_context x32" in text
     assert "attention is one kernel, calibrated" in " ".join(text.split())
-    assert cli.main(["map", "h100_sxm", "llama_decode", "--attention", "apart"]) == 0
+    assert cli.main(["gpu", "map", "h100_sxm", "llama_decode", "--attention", "apart"]) == 0
     assert "attention is one kernel" not in capsys.readouterr().out
 
 
@@ -449,7 +449,7 @@ def test_gpu_attention__prints_what_it_is_made_of(capsys):
     ("words", "message"),
     [
         (["attention", "h100", "--heads", "6", "--kv-heads", "4"], "kv_heads must divide heads"),
-        (["attention", "h100", "--heads", "6", "--latent", "--kv-heads", "2"], "--kv-heads: not for latent attention"),
+        (["attention", "h100", "--heads", "6", "--latent", "--kv-heads", "2"], "latent attention has no kv_heads"),
         (["attention", "h100", "--heads", "6", "--dtype", "int4"], "bf16, fp16, fp8"),
         (["attention", "p100", "--heads", "6"], "measured on tensor cores, which it has none of"),
         (["attention", "a100", "--heads", "6", "--dtype", "fp8"], "it does not compute in fp8"),

@@ -166,7 +166,7 @@ def test_commands__print_what_they_are_made_of(capsys):
     assert cli.main(["gpu", "moe", "h100", *words.split(), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert sum(answer["parts_us"].values()) == pytest.approx(answer["time_us"])
-    assert cli.main(["gpu", "gemm", "l40s", "2048", "4096", "4096", "--stack", "vllm"]) == 0
+    assert cli.main(["gpu", "gemm", "l40s", "2048", "4096", "4096", "--dtype", "fp8", "--stack", "vllm"]) == 0
     text = capsys.readouterr().out
     assert "quantise" in text
     assert "CutlassFP8ScaledMMLinearKernel" in text
@@ -175,7 +175,8 @@ def test_commands__print_what_they_are_made_of(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("product h100 64 64 64 --dtype fp9", "no precision 'fp9'; did you mean"),
+        ("gemm h100 64 64 64 --stack vllm --dtype fp9", "no precision 'fp9'; did you mean"),
+        ("gemm h100 64 64 64 --dtype fp9", "h100_sxm does not compute in 'fp9'; did you mean 'fp8'?"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 5", "top must be at most the number of experts"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --ep 8", "ranks must be at most"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --skew nan", "skew must be a number, got nan"),

@@ -301,7 +301,7 @@ def test_misfit__says_why_a_model_cannot_be_split(model, split, why):
 
 
 def test_command__prints_one_split_and_its_operators(capsys):
-    words = ["gpu", "serve", "llama", "h100", "--tp", "8", "--batch", "64", "--prompt", "2048", "--output", "512"]
+    words = ["gpu", "serve", "h100", "llama", "--tp", "8", "--batch", "64", "--prompt", "2048", "--output", "512"]
     assert cli.main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     (row,) = document["points"]
@@ -317,36 +317,36 @@ def test_command__prints_one_split_and_its_operators(capsys):
 
 
 def test_command__sweeps_and_draws_the_front(capsys, tmp_path):
-    words = ["gpu", "serve", "llama", "h100", "--tp", "1,2", "--batch", "1,8,1000"]
-    assert cli.main([*words, "-o", str(tmp_path / "front.png")]) == 0
+    words = ["gpu", "serve", "h100", "llama", "--tp", "1,2", "--batch", "1,8,1000"]
+    assert cli.main([*words, "--plot", str(tmp_path / "front.png")]) == 0
     assert "on the front; 2 more do not fit in memory" in capsys.readouterr().out
     assert (tmp_path / "front.png").stat().st_size > 10_000
 
 
 def test_command__before_ampere_computes_in_fp16_and_names_what_is_left_out(capsys):
-    assert cli.main(["gpu", "serve", "llama", "v100", "--tp", "1,3,4"]) == 0
+    assert cli.main(["gpu", "serve", "v100", "llama", "--tp", "1,3,4"]) == 0
     said = capsys.readouterr().err
     assert "does not compute in bf16: fp16 instead" in said
     assert said.count("left out: --") == 1
 
 
 def test_command__refuses_what_does_not_fit(capsys):
-    assert cli.main(["gpu", "serve", "llama_70b", "h100", "--batch", "4"]) == 1
+    assert cli.main(["gpu", "serve", "h100", "llama_70b", "--batch", "4"]) == 1
     assert "it fits with --tp 4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("llama h100 --tp 3", "does not divide 32 heads"),
-        ("llama h100 --tp 0", "at least 1"),
-        ("llamas h100", "did you mean 'llama'"),
-        ("llama p100", "measured on tensor cores"),
-        ("llama h100 --dtype fp7", "no precision 'fp7'"),
-        ("llama h100 --stack nothing", "no stack 'nothing'"),
-        ("llama h100 -o front.png", "-o draws a sweep"),
-        ("llama h100 --tp 2 --mig 1g.10gb", "slices of GPUs have no links"),
-        ("llama h100 --prompt 99999999999", "whole number"),
+        ("h100 llama --tp 3", "does not divide 32 heads"),
+        ("h100 llama --tp 0", "at least 1"),
+        ("h100 llamas", "did you mean 'llama'"),
+        ("p100 llama", "measured on tensor cores"),
+        ("h100 llama --dtype fp7", "no precision 'fp7'"),
+        ("h100 llama --stack nothing", "no stack 'nothing'"),
+        ("h100 llama --plot front.png", "a picture is of a sweep"),
+        ("h100 llama --tp 2 --mig 1g.10gb", "slices of GPUs have no links"),
+        ("h100 llama --prompt 99999999999", "whole number"),
     ],
 )
 def test_command__bad_input(words, why, capsys):
@@ -412,14 +412,14 @@ def test_prefix__goes_through_no_more_and_is_cached_once():
 
 
 def test_command__refuses_a_prefix_as_long_as_the_prompt(capsys):
-    assert cli.main(["gpu", "serve", "llama", "h100", "--prompt", "100", "--prefix", "100"]) == 2
-    assert "--prefix 100: a prompt of 100 tokens must have more" in capsys.readouterr().err
+    assert cli.main(["gpu", "serve", "h100", "llama", "--prompt", "100", "--prefix", "100"]) == 2
+    assert "prefix 100: a prompt of 100 tokens must have more" in capsys.readouterr().err
 
 
 def test_page__of_a_sweep_has_each_point_that_fits(tmp_path, capsys):
     pytest.importorskip("plotly")
     file = tmp_path / "sweep.html"
-    words = ["gpu", "serve", "llama", "h100", "--batch", "1,64,2048", "--tp", "1,2"]
+    words = ["gpu", "serve", "h100", "llama", "--batch", "1,64,2048", "--tp", "1,2"]
     assert cli.main([*words, "--html", str(file), "--json"]) == 0
     assert "Each dot is one way to serve. Rings" in file.read_text(encoding="utf-8")
     points = [point for point in json.loads(capsys.readouterr().out)["points"] if point["fits"]]
@@ -437,4 +437,4 @@ def test_page__of_a_sweep_has_each_point_that_fits(tmp_path, capsys):
             page.run("document.querySelector('#designs tbody tr').click()")
             assert page.run("document.querySelector('#options').textContent") == "--tp 1 --batch 1"
     assert cli.main([*words[:4], "--html", str(file)]) == 2
-    assert "--html shows a sweep" in capsys.readouterr().err
+    assert "a page is of a sweep" in capsys.readouterr().err

@@ -196,7 +196,7 @@ def test_what_is_left_out__is_said_with_its_place(model, run):
             "text_config": LLAMA | {"model_type": "gemma3_text", "sliding_window": 512, "head_dim": 128},
         }
     )
-    code, out, err = run("gpu", "serve", folder, "h100_sxm")
+    code, out, err = run("gpu", "serve", "h100_sxm", folder)
     assert (code, out.startswith("some-model on 1 x h100_sxm")) == (0, True)
     assert err == f"{folder}/config.json:17:23: sliding_window: each token attends to all before it\n"
 
@@ -265,7 +265,7 @@ def test_workload__has_a_whole_number_of_tokens_for_each_expert(tokens, experts,
 def test_serve__has_the_weights_of_latent_attention_without_latent_queries(model, run):
     """DeepSeek-V2-Lite: 15.7e9 weights of 2 bytes."""
     folder = model(PUBLISHED[-2][4] | {"model_type": "deepseek_v2", "n_layer": 27, "n_embd": 2048})
-    code, out, _ = run("gpu", "serve", folder, "h100_sxm")
+    code, out, _ = run("gpu", "serve", "h100_sxm", folder)
     assert (code, "weights 31.4 GB" in out, "query from latent" in out) == (0, True, False)
 
 

@@ -181,7 +181,7 @@ def test_variables__may_stand_in_a_file_of_their_own(run, tmp_path):
     assert run("check", variables) == (
         2,
         "",
-        f"{variables}: neither a machine nor a layer; name the files beside it too\n",
+        f"{variables}: neither an architecture nor a layer; name the files beside it too\n",
     )
 
 

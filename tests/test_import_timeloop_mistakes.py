@@ -196,11 +196,17 @@ def test_formula__does_nothing_but_arithmetic(text):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["replay", "x.stats.txt"], "x.stats.txt: the inputs are missing; name architecture, problem and mapping too"),
-        (["replay", "arch.yaml", "prob.yaml"], "expected one file that ends in stats.txt, got 0"),
-        (["replay", "x.stats.txt", "prob.yaml"], "prob.yaml: the files hold no architecture and no mapping"),
-        (["replay", "x.stats.txt", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
-        (["replay", "empty.stats.txt", "arch.yaml"], "empty.stats.txt: not the statistics of a mapping"),
+        (
+            ["validate", "timeloop", "x.stats.txt"],
+            "x.stats.txt: the inputs are missing; name architecture, problem and mapping too",
+        ),
+        (["validate", "timeloop", "arch.yaml", "prob.yaml"], "expected one file that ends in stats.txt, got 0"),
+        (
+            ["validate", "timeloop", "x.stats.txt", "prob.yaml"],
+            "prob.yaml: the files hold no architecture and no mapping",
+        ),
+        (["validate", "timeloop", "x.stats.txt", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
+        (["validate", "timeloop", "empty.stats.txt", "arch.yaml"], "empty.stats.txt: not the statistics of a mapping"),
         (["import", "arch.yaml", "zigzag.yaml"], "files of timeloop, zigzag do not go together"),
         (["map", "zigzag.yaml", "prob.yaml"], "files of timeloop, zigzag do not go together"),
         (["map", "arch.yaml", "sparse.yaml"], "sparse.yaml:1:1: is larger than 64 MiB"),

@@ -254,7 +254,7 @@ def test_mutants__what_the_reader_accepts_fits_and_unknown_keys_do_not(tmp_path_
     [
         ("eval", "eyeriss", "conv", "eyeriss_row_stationary"),
         ("map", "eyeriss", "conv1d"),
-        ("map", "eyeriss", "conv1d", "--search", "exhaustive", "--objective", "cycles"),
+        ("map", "eyeriss", "conv1d", "--mapspace", "even", "--objective", "cycles"),
         ("map", "two_level", "conv1d", "--top", "20%", "--objective", "edp"),
         ("map", "two_level", "conv1d", "--pareto", "energy,outer_words,capacity:BUF"),
         ("map", "eyeriss", "conv1d", "--sample", "200", "--objective", "edp"),
@@ -303,16 +303,20 @@ def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):
     assert cli.main(["check", "--schema", "result", "-o", str(tmp_path / "one")]) == 0
     assert json.loads((tmp_path / "one" / "result.schema.json").read_text()) == json_schema("result")
     assert capsys.readouterr().err == ""
-    assert cli.main(["check", "--schema"]) == 2
-    assert "say which kind (architecture, gpu, system, workload," in capsys.readouterr().err
+    for wrong_kind, said in (
+        (["--schema"], "--schema: expected one argument"),
+        (["--schema", "archi"], "'architecture'"),
+    ):
+        assert cli.main(["check", *wrong_kind]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_command__knows_every_kind():
     """The command line names them itself, so that `--help` need not import the readers."""
     (kinds,) = (
         action.choices
-        for action in command_line.make_parser()._subparsers._group_actions[0].choices["schema"]._actions
-        if action.dest == "kind"
+        for action in command_line.make_parser()._subparsers._group_actions[0].choices["check"]._actions
+        if action.dest == "schema"
     )
     assert tuple(kinds) == KINDS
 

@@ -380,7 +380,7 @@ system:
 )
 def test_options__that_mean_nothing_here_are_refused(files, run, option):
     code, _, err = run("map", *files, *option)
-    assert (code, "not for a system of engines" in err) == (2, True), err
+    assert (code, "not for a system of cores" in err) == (2, True), err
 
 
 def test_operation__is_one_of_a_few(tmp_path):

@@ -274,11 +274,11 @@ def other_values(value):
         (("map", "two_level", "conv1d", "--top", "2"), ""),
         (("map", "two_level", "conv1d", "--pareto", "energy,capacity:BUF"), "front"),
         (("map", "two_level", "conv1d", "--sample", "60", "--seed", "3"), "search"),
-        (("map", "two_level", "conv1d", "--search", "exhaustive"), "search.certificate"),
+        (("map", "two_level", "conv1d", "--mapspace", "even"), "search.certificate"),
         (("map", "two_level", "net.yaml"), "total layers.layer layers.repeat layers.in_network layers.no_valid"),
         (("eval", "two_level", "conv1d", "m.yaml"), "inputs command"),
     ],
-    ids=["map", "front", "random", "exhaustive", "network", "eval"],
+    ids=["map", "front", "random", "even", "network", "eval"],
 )
 def test_command__every_value_that_is_changed_or_removed_is_told_or_named_as_unchecked(
     run, tmp_path, monkeypatch, arguments, prefix

@@ -16,10 +16,9 @@ from accelsim.api.shown import Drawings, Shown
 from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, sweep
 from accelsim.gpu.attention_times import attention_shapes, latent_shapes, time_attention, word_bytes
-from accelsim.gpu.calibration import FOLDER, SHIPPED, mode_of
+from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu, wide_format
 from accelsim.gpu.collectives import collective_shapes, time_collective
-from accelsim.gpu.constants import compute_class
 from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.fitted import KernelTimes, time_kernels
 from accelsim.gpu.gemms import LARGEST, Setup
@@ -122,16 +121,6 @@ class KernelsResult(GpuResult):
         return {"kernels.json": to_json(self.to_dict()).encode()}
 
 
-def calibration_of(
-    gpu: Gpu, dtype: str, calibration: str | PathLike[str] | None = "auto"
-) -> str | PathLike[str] | None:
-    """Constants to use: `auto` is what ships for the GPU, if anything does; `none` is uncalibrated."""
-    if calibration == "auto":
-        ships = (FOLDER / f"{gpu.name.partition(':')[0]}_{compute_class(gpu, dtype)}.json").is_file()
-        return SHIPPED if ships else None
-    return None if calibration == "none" else calibration
-
-
 def map_kernels(
     gpu: str,
     workload: Any,
@@ -198,7 +187,7 @@ def map_kernels(
     number_format = dtype or {64: "fp64", 32: "fp32", 16: "fp16", 8: "int8", 4: "int4"}.get(max(bits))
     if number_format is None or (len(bits) > 1 and not dtype):
         raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
-    mode = mode_of(device, number_format, calibration_of(device, number_format, calibration))
+    mode = mode_of(device, number_format, calibration)
     refused = too_large(device, layers, number_format)
     if refused:
         raise NoValidMappingError(f"{network.name}: {refused}")
@@ -289,8 +278,7 @@ def gemm(
         times = time_kernels(PRODUCT, device, product_shapes(device, dtype, *sizes), stack)
         return _timed(device, f"GEMM in {dtype}", times)
     setup = Setup(l2, layout, library_version, tile)
-    constants = calibration_of(device, dtype, calibration)
-    constants = None if constants is None else str(constants)
+    constants = None if calibration is None else str(calibration)
     advice = advise(device, *sizes, dtype, constants, setup)
 
     def drawn(ax: Any = None) -> Any:
@@ -313,10 +301,9 @@ def gemm(
 
 def _low_precision(dtype: str) -> bool:
     try:
-        precision_of(dtype)
+        return precision_of(dtype) != precision_of("bf16")
     except AccelsimError:
         return False
-    return True
 
 
 def op(
@@ -341,7 +328,7 @@ def op(
 
     device = load_gpu(gpu, mig)
     words, operations = operator(name)
-    mode = mode_of(device, dtype, calibration_of(device, dtype, calibration))
+    mode = mode_of(device, dtype, calibration)
     time_us = float(time_operators(device, name, np.array([float(elements)]), BYTES[dtype], mode.constants)[0])
     moved = words * BYTES[dtype] * elements
     document = {
@@ -525,8 +512,7 @@ def serve(
         raise AccelsimError(f"{decoder.name}: {misfits[every[0]]}")
     for why in dict.fromkeys(misfits.values()):
         LOG.warning("left out: %s", why)
-    given = None if calibration == "auto" else calibration
-    mode = serving_mode(device, given if given is None else str(given))
+    mode = serving_mode(device, calibration)
     points = serve_splits(device, decoder, request, splits, mode, stack)
     fitting = [point for point in points if point.memory.fits]
     if not fitting:

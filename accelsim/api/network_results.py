@@ -13,8 +13,6 @@ from accelsim.api.asked import Asked
 from accelsim.api.layers import LayerResult
 from accelsim.api.problem import MappingProblem
 from accelsim.api.shown import Drawings, Shown, of
-from accelsim.designs.soc import Assigned
-from accelsim.fusion.result import FusedNetwork
 from accelsim.inputs.library import file_name
 from accelsim.inputs.workload import Einsum
 from accelsim.results import to_json, write_directory
@@ -22,6 +20,8 @@ from accelsim.results.network import LayerOutcome, network_totals, rows_of_layer
 from accelsim.search.result import SearchedSpace
 
 if TYPE_CHECKING:
+    from accelsim.designs.soc import Assigned
+    from accelsim.fusion.result import FusedNetwork
     from accelsim.show.table import Piece
 
 

@@ -59,6 +59,7 @@ FORMER = {
 }
 """Names of earlier versions, and what to write instead."""
 cli.Parser.former = FORMER
+_GPU_ALONE = {"--mig", "--calibration", "--dtype", "--l2", "--pass", "--attention", "--layout", "--library"}
 _ROW = re.compile(
     r"""(?P<option>--?[\w-]+)?\ ?
     (?P<optional>\[)?(?P<value>\w[\w=,]*)?(?P<several>\.\.\.)?\]?\ ?(?:\{(?P<choices>[\w,]+)\})?\]?
@@ -125,8 +126,8 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
                 for each in names if all(name in _SHARED or name.isupper() for name in names) else [row]:
                     _add(group, _SHARED.get(each, each))
         places = [action for action in command._actions if not action.option_strings]
-        if asked and not any(isinstance(place, argparse._SubParsersAction) for place in places):
-            named = "".join(f" {_place(place)}" for place in places)
+        if asked:
+            named = "".join(f" {_place(place)}" for place in places) if rows else " TASK"
             command.usage = f"accelsim {words}{named} [OPTIONS]"
     listed = "\n\n".join("\n".join([title, *rows]) for title, rows in groups.items())
     parser.page = _PAGE.format(commands=listed)
@@ -214,7 +215,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         try:
             if not whole or tool_of(whole) is None:
                 error.parser.error(str(error))
-            parsed, unknown = make_parser(only).parse_known_args([*words, *(whole for _ in error.names)])
+            parsed, unknown = make_parser(only).parse_known_args([*words, *[whole] * (2 if only == "eval" else 1)])
         finally:
             error.parser.told = False
     if isinstance(getattr(parsed, "files", None), list):  # those after an option too
@@ -223,6 +224,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     takes_more = parsed.command in ("map_command", "eval_command", "spread_command")
     parsed.more = tuple(name for name in unknown if takes_more and not name.startswith("-"))  # of another tool
     if unknown := [name for name in unknown if name not in parsed.more]:
+        if parsed.command == "map_command" and _GPU_ALONE & {name.partition("=")[0] for name in unknown}:
+            parsed.parser.error(f"{', '.join(unknown)}: `accelsim gpu map` has the options for GPUs")
         parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     for name in ("output", "html", "plot", "csv"):
         if getattr(parsed, name, None) == "":

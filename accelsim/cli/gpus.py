@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.api import gpus
-from accelsim.api.gpus import calibration_of
 from accelsim.cli import answer, refuse, show, taken
 from accelsim.cli.inputs import read_params, read_workload
 from accelsim.gpu.advice import points, ridges
@@ -55,7 +54,7 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
     gpu = load_gpu(arguments.arch, arguments.mig)
     workloads = [read_workload(arguments, name) for name in arguments.workloads]
     layers = [einsum for workload in workloads for einsum in workload.layers]
-    mode = mode_of(gpu, dtype, calibration_of(gpu, dtype, arguments.calibration))
+    mode = mode_of(gpu, dtype, arguments.calibration)
     gemms = gemms_of([product_of(einsum) for einsum in layers])
     kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, Setup(arguments.l2))
     levels, found = ridges(gpu, dtype), points(gpu, kernels)
@@ -87,10 +86,9 @@ def gpu_profile_command(arguments: argparse.Namespace) -> int:
     if not arguments.workload and (arguments.params or arguments.batch or arguments.seq_len):
         raise AccelsimError("--set, --batch and --seq-len set parameters of a workload, and none is given")
     layers = read_workload(arguments, arguments.workload).layers if arguments.workload else ()
-    given = calibration_of(gpu, arguments.dtype or "fp16", arguments.calibration)
-    found, unmatched = compare_profile(gpu, profile, layers, given, l2=arguments.l2)
+    found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
     modes = {case.predicted.number_format: case.predicted.mode for case in found}
-    texts = dict.fromkeys(modes.values()) or [mode_of(gpu, arguments.dtype or "fp16").text]
+    texts = dict.fromkeys(modes.values()) or [mode_of(gpu, arguments.dtype or "fp16", arguments.calibration).text]
     mode = "; ".join(f"{name} {text}" for name, text in modes.items()) if len(texts) > 1 else next(iter(texts))
     rows = [reports.compared_row(case) for case in found]
     names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]

@@ -107,7 +107,7 @@ def _show_log(*, quiet: bool) -> None:
         def emit(self, record: logging.LogRecord) -> None:
             text = record.getMessage()
             if record.levelno == logging.INFO:
-                complain(f"accelsim: {text}")
+                complain(f"accelsim: {text}" if record.module == "compiled" else text)
             elif text not in warned:
                 warned.add(text)
                 complain(text)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim import cli
 from accelsim.api.asked import Asked
-from accelsim.api.networks import fuse_problem, map_system, network_of
 from accelsim.api.problem import NAMED, is_gpu, is_system
 from accelsim.cli import inputs as spec
 from accelsim.inputs.errors import AccelsimError
@@ -50,6 +49,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     with cli.progress(arguments) as tell:
         asked = asked_of(arguments, tell)
         if not one and not arguments.pareto:
+            from accelsim.api.networks import network_of
+
             return _show_network(arguments, network_of(problem, asked, arguments.output))
         from accelsim.api.mapping import map_problem, pareto_of, sensitivity_of
 
@@ -78,6 +79,8 @@ def asked_of(arguments: argparse.Namespace, tell: OnProgress | None = None) -> A
 
 def _map_system(arguments: argparse.Namespace) -> int:
     """Map the layers of a network on the cores of a system, and assign them."""
+    from accelsim.api.networks import map_system
+
     why = "not for a system of cores, whose layers are mapped whole and assigned"
     names = ("constraints", "require", "top", "mapspace", "factors", "pareto", "sample", "html", "all_layers")
     cli.refuse(arguments, why, *names)
@@ -120,6 +123,7 @@ def _variants(arguments: argparse.Namespace) -> list[Variant]:
 
 def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
     """Map the same layer or network several times, and show a row for each."""
+    from accelsim.api.networks import network_of
     from accelsim.results.network import left_out_json, run_row
     from accelsim.search.result import SearchedSpace
     from accelsim.show.report.search import runs_report
@@ -229,6 +233,8 @@ def _say_why_not(unmapped: dict[str, str]) -> None:
 
 def fuse_command(arguments: argparse.Namespace) -> int:
     """Find the chains of layers to fuse, and print them with their gain."""
+    from accelsim.api.networks import fuse_problem
+
     problem = spec.read(argparse.Namespace(**vars(arguments), layer=None))
     problem.say_notes()
     chain = tuple(spec.split(arguments.chain)) if arguments.chain else ()

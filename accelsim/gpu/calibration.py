@@ -195,8 +195,8 @@ def fit_positive(
 
 
 FOLDER = Path(__file__).with_name("calibrations")
-SHIPPED = "shipped"
-"""Word that stands for the calibration that comes with accelsim."""
+AUTO, SHIPPED, NONE = "auto", "shipped", "none"
+"""Words for a calibration: the one that ships if there is one, the one that ships, and none."""
 LEAST_ROWS = 40
 """Measured kernels that a fit needs."""
 _MOST_ROWS = 3000
@@ -261,7 +261,8 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     Parameters
     ----------
     calibration : str or path, optional
-        A file that `accelsim gpu calibrate` wrote, or `shipped`; without one, the mode is uncalibrated.
+        A file that `accelsim gpu calibrate` wrote; `shipped`; `auto`, which is `shipped` where one ships; without one,
+        or with `none`, the mode is uncalibrated.
 
     Raises
     ------
@@ -270,12 +271,11 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     InputError
         If the file cannot be read.
     """
-    kind = compute_class(gpu, number_format)
-    if calibration is None:
+    kind, whole = compute_class(gpu, number_format), gpu.name.partition(":")[0]
+    path = FOLDER / f"{whole}_{kind}.json"
+    if calibration is None or str(calibration) == NONE or (str(calibration) == AUTO and not path.is_file()):
         return Mode(common_constants(kind), UNCALIBRATED_INTERVAL if number_format == _MEASURED_FORMAT else None)
-    whole = gpu.name.partition(":")[0]
-    if str(calibration) == SHIPPED:
-        path = FOLDER / f"{whole}_{kind}.json"
+    if str(calibration) in (AUTO, SHIPPED):
         if not path.is_file():
             known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.json")))
             raise AccelsimError(
@@ -283,7 +283,10 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
             )
         found = load_calibration(path)
     elif not Path(calibration).exists():
-        hint = near_miss(str(calibration), [SHIPPED]) or f"write one with `accelsim gpu calibrate`, or say {SHIPPED}"
+        hint = (
+            near_miss(str(calibration), [AUTO, SHIPPED, NONE])
+            or f"write one with `accelsim gpu calibrate`, or say {SHIPPED}"
+        )
         raise AccelsimError(f"{calibration}: no such file; {hint}")
     else:
         found = load_calibration(calibration)

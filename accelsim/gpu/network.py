@@ -65,7 +65,7 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> MatrixProduct:
     operands = [tensor for tensor in einsum.tensors if not tensor.output]
     if len(operands) != 2:
         many = "one operand" if len(operands) == 1 else f"{len(operands)} operands"
-        raise AccelsimError(f"{einsum.name}: {many}; a kernel of matrix products has two")
+        raise AccelsimError(f"{einsum.name}: {many}; a GEMM has two")
     weights = next((tensor for tensor in operands if tensor.role == "Weights"), operands[1])
     inputs = operands[0] if weights is operands[1] else operands[1]
     output = einsum.output
@@ -77,11 +77,11 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> MatrixProduct:
         return math.prod(size[d] for d in names)
 
     if count(True, False, False) * count(False, True, False) > 1:
-        raise AccelsimError(f"{einsum.name}: a dimension of one operand alone is summed up; that is no matrix product")
+        raise AccelsimError(f"{einsum.name}: a dimension of one operand alone is summed up; that is not a GEMM")
     batch, m = count(True, True, True), count(True, False, True)
     n, k = count(False, True, True), count(True, True, False)
     if batch > m * n * k == 1:
-        raise AccelsimError(f"{einsum.name}: goes through both operands word by word; that is no matrix product")
+        raise AccelsimError(f"{einsum.name}: goes through both operands word by word; that is not a GEMM")
     unique = min(1.0, inputs.words(size) / (m * k * batch))
     bits = max(tensor.bits for tensor in operands)
     if training_pass == "forward":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 
 import numpy as np
 
@@ -20,10 +21,10 @@ from accelsim.gpu.attention_times import (
     latent_shapes,
     time_attention,
 )
-from accelsim.gpu.calibration import FOLDER, SHIPPED, Mode, mode_of
+from accelsim.gpu.calibration import AUTO, Mode, mode_of
 from accelsim.gpu.catalogue import Gpu, wide_format
 from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, time_collective
-from accelsim.gpu.constants import Floats, board_power_w, compute_class
+from accelsim.gpu.constants import Floats, board_power_w
 from accelsim.gpu.decoder import Decoder
 from accelsim.gpu.fitted import KernelTimes, OperatorKind, Shapes, shipped, time_kernels
 from accelsim.gpu.gemms import Gemms, Setup, time_gemms
@@ -56,11 +57,9 @@ Prices = Mapping[Work, tuple[float, float]]
 """Time [us] and energy [J] of work on one GPU."""
 
 
-def serving_mode(gpu: Gpu, calibration: str | None = None) -> Mode:
-    """Constants of products in 16 bit: a file of `calibrate`, or what ships for the GPU, or uncalibrated ones."""
-    wide = wide_format(gpu)
-    ships = (FOLDER / f"{gpu.name.partition(':')[0]}_{compute_class(gpu, wide)}.json").is_file()
-    return mode_of(gpu, wide, calibration or (SHIPPED if ships else None))
+def serving_mode(gpu: Gpu, calibration: str | PathLike[str] | None = AUTO) -> Mode:
+    """Constants of GEMMs in 16 bit, as `mode_of` has them."""
+    return mode_of(gpu, wide_format(gpu), calibration)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ def _unnamed(machine: AccelForgeMachine, variables: Sequence[Map]) -> list[Probl
                 try:
                     values.work_out(str(table[key]), names)
                     break
-                except values.UnknownNameError as error:
+                except values.UndefinedNameError as error:
                     names[error.name] = 1
                     written = [(of, error.name) for of in variables if error.name in of]
                     asked += [one for one in written if one not in asked]

@@ -11,7 +11,7 @@ from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, Layer
 from accelsim.importers.documents import Map, Note, Seq, refuse
-from accelsim.importers.values import AS_ENGINES, FormulaError, UnknownNameError, Value, work_out
+from accelsim.importers.values import AS_ENGINES, FormulaError, UndefinedNameError, Value, work_out
 
 _THREE = {"All": frozenset(ROLE_NAMES), **{name: frozenset({name}) for name in ROLE_NAMES}}
 """Sets of a layer with two inputs and an output."""
@@ -128,7 +128,7 @@ def _serves(node: Map, sets: Mapping[str, Value]) -> bool:
     while True:
         try:
             return bool(work_out(text, known))
-        except UnknownNameError as error:
+        except UndefinedNameError as error:
             known[error.name] = frozenset()
         except FormulaError as error:
             raise node.refuse("enabled", str(error)) from None

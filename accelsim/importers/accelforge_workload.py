@@ -52,7 +52,7 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
     text = " | ".join(map(str, text)) if isinstance(text, Seq) else text
     try:
         found = values.work_out(str(text)[:_LONGEST], sets)
-    except values.UnknownNameError as error:
+    except values.UndefinedNameError as error:
         raise refuse(mark, f"{quoted(str(text))}: {error.name} is no set of tensors", f"sets: {listed(sets)}") from None
     except values.FormulaError:
         raise refuse(mark, f"{quoted(str(text))} is no expression of sets of tensors") from None

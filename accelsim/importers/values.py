@@ -243,7 +243,7 @@ class FormulaError(AccelsimError):
     """A formula that is none, names what is unknown, or does more than arithmetic."""
 
 
-class UnknownNameError(FormulaError):
+class UndefinedNameError(FormulaError):
     """A formula with a name that has no value."""
 
     def __init__(self, name: str, text: str) -> None:
@@ -285,7 +285,7 @@ def _value(node: ast.expr, names: Mapping[str, Value], text: str) -> Any:
             name = ast.unparse(node)
             name = name if name in names else name.removesuffix("()").removesuffix(".tensors")
             if name not in names:
-                raise UnknownNameError(name, text)
+                raise UndefinedNameError(name, text)
             return names[name]
         case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
             return _bounded(_OPERATORS[type(op)], of(left), of(right))

@@ -13,7 +13,6 @@ from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.limits import Limits, layer_limits
-from accelsim.model.sparsity import sparse_result
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.cache import (
     MapOptions,
@@ -23,10 +22,10 @@ from accelsim.results.cache import (
 )
 from accelsim.results.output import searched_json, zeros_json
 from accelsim.search.result import SearchResult
-from accelsim.search.zeros import BestWithZeros
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
+    from accelsim.search.zeros import BestWithZeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,8 @@ def map_layers(
             found = search_once(searched, key, architecture, einsum, partial(search, einsum, number))
             same = key, tuple(einsum.dims), einsum.tensors  # a document names dimensions and tensors
             if architecture.saves_zeros and found.stop != "interrupted" and same not in of_zeros:
+                from accelsim.model.sparsity import sparse_result
+
                 sparse = sparse_result(architecture, einsum, found.best)
                 of_zeros[same] = zeros_json(sparse, best(einsum, found))
             limits = layer_limits(architecture, einsum)

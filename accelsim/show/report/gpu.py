@@ -241,7 +241,7 @@ def kernels_report(name: str, pairs: Sequence[tuple[Kernel, int]], *, quiet: boo
         yield ""
     yield (
         f"total {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "
-        f"at {total['power_w']:.0f} W; kernels of matrix products and attention alone, one after the other"
+        f"at {total['power_w']:.0f} W; kernels of GEMMs and attention alone, one after the other"
     )
     fused = {kernel.mode for kernel, _ in pairs if kernel.schedule == FUSED}
     yield from (dim(f"attention is one kernel, {mode}") for mode in sorted(fused))

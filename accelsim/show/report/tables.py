@@ -277,16 +277,21 @@ def sweep_head(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]
     per = f", totals per {about['per'].removesuffix('s')}" if about["per"] else ""
     of_designs = {row["design"]: row for row in rows}
     file = about["inputs"]["architecture"]["file"]
-    yield bold(f"{about['name']}: {len(of_designs):,} designs of {file} on {networks}{per}")
+    yield bold(f"{about['name']}: {_designs(len(of_designs))} of {file} on {networks}{per}")
     counts = Counter(row["status"] for row in of_designs.values())
     others = "".join(f"; {counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
     best = [row for row in rows if row["front"]]
     joint = about.get("joint")
-    of = f" points of {len({row['design'] for row in best}):,} designs" if joint else f" of {len(of_designs):,}"
+    points = f" point{'s' if len(best) != 1 else ''} of {_designs(len({row['design'] for row in best}))}"
+    of = points if joint else f" of {len(of_designs):,}"
     yield f"Pareto-optimal ({', '.join(about['objectives'])}): {len(best):,}{of}{others}"
     if joint:
         yield from _joint_lines(joint, rows)
     yield from _why_not(rows, counts)
+
+
+def _designs(many: int) -> str:
+    return f"{many:,} design{'s' if many != 1 else ''}"
 
 
 def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None) -> Iterator[Piece]:
