@@ -312,14 +312,14 @@ def test_command__prints_one_split_and_its_operators(capsys):
     assert cli.main(words) == 0
     out = capsys.readouterr().out
     own = "attention prefill: calibrated: "
-    for text in ("first token", "each token", "energy", "query, key, value", "all_reduce", "collectives", "NCCL:", own):
+    for text in ("TTFT", "TPOT", "energy", "query, key, value", "all_reduce", "collectives", "NCCL:", own):
         assert text in out
 
 
 def test_command__sweeps_and_draws_the_front(capsys, tmp_path):
     words = ["gpu", "serve", "h100", "llama", "--tp", "1,2", "--batch", "1,8,1000"]
     assert cli.main([*words, "--plot", str(tmp_path / "front.png")]) == 0
-    assert "on the front; 2 more do not fit in memory" in capsys.readouterr().out
+    assert "Pareto-optimal in tokens/s/GPU and TPOT; 2 more do not fit in memory" in capsys.readouterr().out
     assert (tmp_path / "front.png").stat().st_size > 10_000
 
 

@@ -54,7 +54,6 @@ FORMER = {
     **{"--even": "--mapspace even", "--uneven": "--mapspace uneven", "--imperfect": "--factors imperfect"},
     **{"--pad": "--factors padded", "--mappings": "--sample", "--search": "--sample", "--seconds": "--time-limit"},
     **{"--memory": "--memory-limit", "--limit": "--require", "--why": "--sensitivity", "--workers": "--jobs"},
-    **dict.fromkeys(("--mig", "--calibration", "--l2", "--pass", "--layout", "--library"), "gpu map"),
     **{"--one-mapping": "--shared-mapping", "--sequence": "--seq-len", "--within": "--top", "--precision": "--dtype"},
 }
 """Names of earlier versions, and what to write instead."""

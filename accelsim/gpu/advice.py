@@ -19,7 +19,7 @@ from accelsim.gpu.kernel import Kernel, best_kernels, machines_of
 
 HIGH = 0.7
 """Utilization from which a resource counts as well used (NVIDIA's guide to profiling kernels)."""
-QUADRANTS = {(True, True): "both", (True, False): "math", (False, True): "memory", (False, False): "neither"}
+QUADRANTS = {(True, True): "both", (True, False): "compute", (False, True): "memory", (False, False): "neither"}
 """What is busy, by whether math and DRAM are well used; neither: latency, launch or too few blocks."""
 
 
@@ -67,7 +67,7 @@ def points(gpu: Gpu, kernels: Sequence[Kernel]) -> list[Point]:
         peak = gpu.flops(kernel.number_format)
         math_share = kernel.tflops * 1e12 / peak
         memory_share = kernel.dram_bytes / (kernel.time_us * 1e-6) / gpu.dram_bytes_per_s
-        limited = "math" if intensity >= peak / gpu.dram_bytes_per_s else "memory"
+        limited = "compute" if intensity >= peak / gpu.dram_bytes_per_s else "memory"
         quadrant = QUADRANTS[math_share >= HIGH, memory_share >= HIGH]
         found.append(Point(kernel, intensity, limited, math_share, memory_share, quadrant))
     return found

@@ -24,7 +24,7 @@ FUSED = "fused attention"
 """Schedule of a kernel that computes both products of attention."""
 LONGEST = ("tensor", "stream", "l2", "dram")
 """Resources of which the busiest is the bottleneck: multiply-adds, an SM's loads, L2, DRAM."""
-_NAMES = {"tensor": "math", "stream": "loads of an SM", "l2": "L2 bandwidth", "dram": "DRAM bandwidth"}
+_NAMES = {"tensor": "compute", "stream": "loads of an SM", "l2": "L2 bandwidth", "dram": "DRAM bandwidth"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -196,7 +196,7 @@ def _experts_least(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats]:
     return 2 * rows * words / peak, moved / (gpu.dram_bytes_per_s * 1e-6)
 
 
-PRODUCT = OperatorKind("narrow products", _product_parts, _product_least, _variant)
+PRODUCT = OperatorKind("low-precision GEMM", _product_parts, _product_least, _variant)
 EXPERTS = OperatorKind("experts", _experts_parts, _experts_least, _variant)
 
 

@@ -32,7 +32,7 @@ ROOM = 0.9
 STEP_TOKENS = 8192
 """Prompt tokens of a step, at most (`max_num_batched_tokens` of vLLM's server on large GPUs)."""
 _MOST_SEQUENCES = 2**24
-GROUPS = ("products", "attention", "experts", "element-wise", "collectives", "pipeline")
+GROUPS = ("GEMM", "attention", "MoE", "element-wise", "collectives", "pipeline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *
 
     def product(name: str, n: int, k: int, many: int = 1, *, wide: bool = False, rows: int = tokens) -> Operator:
         kind = "narrow product" if narrow and not wide and many == 1 else "product"
-        return Operator(name, "products", Work(kind, (rows, n, k, many)))
+        return Operator(name, "GEMM", Work(kind, (rows, n, k, many)))
 
     def moved(name: str, words: float, count: int = 1) -> Operator:
         return Operator(name, "element-wise", Work("move", (words,)), count)
@@ -235,7 +235,7 @@ def steps_of(decoder: Decoder, request: Request, split: Split, sequences: int, *
         own = (tokens * split.copies, experts.inter // split.inside, split.ep)
         sparse.append(product("routing", experts.count, hidden, wide=True))
         sparse.append(moved("routing", 2 * tokens * experts.count))
-        sparse.append(Operator("experts", "experts", Work("experts", own)))
+        sparse.append(Operator("experts", "MoE", Work("experts", own)))
         if shared := _shared_width(decoder, tp):
             sparse += [product(f"shared {name}", *each) for name, *each in _network(decoder, shared)]
             sparse.append(moved("activation", (2 + decoder.gated) * tokens * shared))

@@ -198,7 +198,7 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Piece]:
     if quiet:
         return
     parts = [{"part": name, "time_us": time_us} for name, time_us in kernel.parts_us.items() if time_us > 0]
-    note = "an SM's rounds, L2 and DRAM overlap: the longest of them counts, and some of the others"
+    note = "SM work, L2 and DRAM overlap: the longest sets the time, plus a fitted fraction of the others"
     yield Table("parts", _PARTS, parts, "Time", note)
     others = [{"tiling": tiling, "time_us": time_us} for tiling, time_us in kernel.others]
     best = {"tiling": _tile(kernel_row(kernel), " / "), "time_us": kernel.time_us}
@@ -263,7 +263,7 @@ def operator_report(document: Mapping[str, Any]) -> Iterator[Piece]:
         {"part": name, "time_us": time_us, "share": time_us / document["time_us"]}
         for name, time_us in document["parts_us"].items()
     ]
-    columns = (Column("part", "part"), Column("time", "time_us", _us3), Column("share", "share", "{:.0%}".format))
+    columns = (Column("part", "part"), Column("time", "time_us", _us3), Column("% of total", "share", percent))
     yield Table("parts", columns, rows)
     yield dim(document["mode"])
 
@@ -325,13 +325,13 @@ def point_row(point: Point) -> dict[str, Any]:
 _RIDGES = (
     Column("level", "level"),
     Column("bandwidth", "bytes_per_s", _rate),
-    Column("math limits from", "intensity", "{:.4g} FLOP/B".format),
+    Column("compute-bound from", "intensity", "{:.4g} FLOP/B".format),
 )
 _POINTS = (
     Column("layer", ("kernel", "name"), unbroken=True),
     Column("FLOP/B", "intensity", _four),
     Column("limit", "limited_by"),
-    Column("math", "math_share", percent),
+    Column("compute", "math_share", percent),
     Column("DRAM", "memory_share", percent),
     Column("time", ("kernel", "time_us"), _us3),
     Column("busy", "quadrant", left=True),
@@ -346,7 +346,7 @@ def roofline_report(
     yield Table("levels", _RIDGES, [dataclasses.asdict(ridge) for ridge in ridges])
     note = f"shares of the peak and of DRAM bandwidth as predicted; busy: from {percent(HIGH)}"
     yield Table("layers", _POINTS, [point_row(point) for point in points], "Layers", note)
-    yield "neither busy: latency, launch, or too few blocks; DRAM's share is low where L2 holds the activations"
+    yield "neither: limited by latency, launch or too few blocks; DRAM use is low when activations hit in L2"
 
 
 def compared_row(case: Compared) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import Any
 from accelsim.gpu.collectives import MEASURED_GPUS
 from accelsim.gpu.serving import GROUPS, OperatorTime, Request, Serving, front
 from accelsim.inputs.units import format_si
-from accelsim.show.table import Column, Piece, Table, dim, facts, legend
+from accelsim.show.report import share
+from accelsim.show.table import Column, Piece, Table, bold, dim
 
 _MOST = 40
 """Points of a sweep from which only the front is shown."""
@@ -24,7 +25,7 @@ def _us(value: float) -> str:
 
 
 def _share(value: float) -> str:
-    return f"{value:.1%}" if value else ""
+    return share(value) if value else ""
 
 
 def serving_row(point: Serving) -> dict[str, Any]:
@@ -41,52 +42,57 @@ def _operator(name: str, parts: Sequence[OperatorTime], point: Serving) -> dict[
 
 _OPERATORS = (
     Column("operator", "name"),
-    Column("prompts", "prompt_us", _us),
-    Column("", "prompt_share", _share),
-    Column("token", "token_us", _us),
-    Column("", "token_share", _share),
+    Column("prefill", "prompt_us", _us),
+    Column("%", "prompt_share", _share),
+    Column("decode", "token_us", _us),
+    Column("%", "token_share", _share),
 )
 
 
 def serving_report(model: str, gpu: str, request: Request, point: Serving, mode: str) -> Iterator[Piece]:
     """One split: times, rates, memory, energy, and the operators by their groups."""
     split, memory = point.split, point.memory
-    yield f"{model} on {split.gpus} x {gpu}, {request.precision}; products {mode}"
-    known = f", {request.prefix} of them cached" if request.prefix else ""
-    sequences = (
-        f"{split.batch} sequence{'s' if split.batch > 1 else ''} of {request.prompt}{known} + {request.output} tokens"
-    )
+    known = f" ({request.prefix} cached)" if request.prefix else ""
+    sequences = f"{split.batch} sequence{'s' if split.batch > 1 else ''}"
+    tokens = f"{request.prompt} prompt{known} + {request.output} output tokens"
+    yield bold(f"{model} on {split.gpus} x {gpu}, {request.precision}, {split.text}; {sequences}, {tokens}")
     until = f" to {_seconds(point.first_token_s)}" if point.first_token_s > point.prompt_s else ""
-    steps = f"{until}: all prompts arrive at once, {point.step_sequences} in a step"
-    yield from facts(
-        {
-            "serves": f"{sequences}, {split.text}",
-            "first token": f"{_seconds(point.prompt_s)}{steps}",
-            "each token": f"{_seconds(point.token_s)}, or {1 / point.token_s:,.1f} tokens/s of a sequence",
-            "throughput": f"{point.tokens_per_s:,.0f} tokens/s, {point.tokens_per_s_gpu:,.0f} of a GPU",
-            "memory": f"{_bytes(memory.total)} of a GPU's {_bytes(memory.room)} for a stack: {memory.text}",
-            "energy": f"{format_si(point.energy_j, 'J')} a token, prompts too, at {point.power_w:.0f} W of a GPU",
-        }
-    )
+    steps = f"{split.batch} prompts arrive together, prefilled {point.step_sequences} at a time" if until else ""
+    lines = [
+        ("TTFT", f"{_seconds(point.prompt_s)}{until}", steps),
+        ("TPOT", _seconds(point.token_s), f"{1 / point.token_s:,.4g} tokens/s per sequence"),
+        ("throughput", f"{point.tokens_per_s:,.0f} tokens/s", f"{point.tokens_per_s_gpu:,.0f} per GPU"),
+        ("memory", f"{_bytes(memory.total)} of {_bytes(memory.room)}", f"per GPU: {memory.text}"),
+        ("energy", f"{format_si(point.energy_j, 'J')}/token", f"prefill included; {point.power_w:.0f} W per GPU"),
+        ("model", "GEMM", mode),
+    ]
+    wide = max(len(value) for _, value, _ in lines)
+    yield from (f"{name:<12} {value:<{wide}}  {note}".rstrip() for name, value, note in lines)
     rows = [_operator(part.name, [part], point) for part in point.operators]
     groups = {group: [part for part in point.operators if part.group == group] for group in GROUPS}
     sums = [_operator(group, parts, point) for group, parts in groups.items() if parts]
-    note = "of one step of prompts, and of one output token in the middle of the output"
-    yield Table("operators", _OPERATORS, rows, "Operators", note, below=sums)
+    note = "one prefill step | one decode step (mid-output)"
+    yield Table("operators", _OPERATORS, rows, "Time by operator", note, below=sums)
     yield from _doubts([point])
     yield from _kernels(point)
 
 
+_MEMORY = ("weights", "cache", "activations")
+
+
+def _three(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 _POINTS = (
     *(Column(name, ("split", name)) for name in ("tp", "pp", "ep", "batch")),
-    Column("first token", "first_token_s", _seconds),
-    Column("each token", "token_s", _seconds),
+    Column("TTFT\n[ms]", lambda row: 1e3 * row["first_token_s"], _three),
+    Column("TPOT\n[ms]", lambda row: 1e3 * row["token_s"], _three),
     Column("tokens/s", "tokens_per_s", "{:,.0f}".format),
-    Column("of a GPU", "tokens_per_s_gpu", "{:,.0f}".format),
-    Column("memory", lambda row: sum(row["memory"][name] for name in ("weights", "cache", "activations")),
-           _bytes),
-    Column("energy", "energy_j", lambda energy: format_si(energy, "J"), "of all GPUs for an output token"),
-    Column("front", "front", lambda on_it: "*" if on_it else "", "none has more tokens/s of a GPU and a faster token"),
+    Column("tokens/s\n/GPU", "tokens_per_s_gpu", "{:,.0f}".format),
+    Column("mem\n[GB]", lambda row: 1e-9 * sum(row["memory"][name] for name in _MEMORY), _three),
+    Column("mJ/\ntoken", lambda row: 1e3 * row["energy_j"], "{:,.0f}".format),
+    Column("", "front", lambda on_it: "Pareto" if on_it else "", left=True),
 )  # fmt: skip
 
 
@@ -95,25 +101,26 @@ def sweep_report(model: str, gpu: str, request: Request, points: Sequence[Servin
     fitting = [point for point in points if point.memory.fits]
     best = front(fitting)
     rows = [{**serving_row(point), "front": point in best} for point in fitting]
-    yield f"{model} on {gpu}, {request.prompt} + {request.output} tokens, {request.precision}; products {mode}"
+    tokens = f"{request.prompt} prompt + {request.output} output tokens"
+    yield bold(f"{model} on {gpu}, {request.precision}; {tokens}")
+    yield f"GEMM: {mode}"
     yield ""
     many = len(rows) > _MOST
     yield Table("points", _POINTS, rows, shown=[row for row in rows if row["front"]] if many else None)
     more = len(points) - len(fitting)
-    shown = f"{len(best)} of {len(fitting)} points are on the front" + (", which is shown" if many else "")
+    shown = f"{len(best)} of {len(fitting)} points Pareto-optimal in tokens/s/GPU and TPOT{', only these shown' * many}"
     yield f"\n{shown}" + (f"; {more} more do not fit in memory" if more else "")
-    yield legend(_POINTS)
     yield from _doubts(fitting)
     yield from _kernels(points[0])
 
 
 _COSTS = {
-    "token_s": ("time per output token [ms]", 1e-3),
-    "tokens_per_s_gpu": ("output tokens/s of a GPU", 1.0),
-    "first_token_s": ("time to first token [s]", 1.0),
+    "token_s": ("TPOT [ms]", 1e-3),
+    "tokens_per_s_gpu": ("output tokens/s/GPU", 1.0),
+    "first_token_s": ("TTFT [s]", 1.0),
     "tokens_per_s": ("output tokens/s", 1.0),
-    "energy_j": ("energy of an output token [J]", 1.0),
-    "memory_bytes": ("memory of a GPU [GB]", 1e9),
+    "energy_j": ("energy per output token [J]", 1.0),
+    "memory_bytes": ("memory per GPU [GB]", 1e9),
 }
 """What a page draws against each other: label and unit."""
 
