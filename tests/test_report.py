@@ -121,7 +121,7 @@ def test_front__golden():
 @pytest.mark.parametrize("stop", ["timeout", "interrupted"])
 def test_front__says_that_it_is_not_complete(stop):
     text = printed(front_report(a_front(row_stationary()[2], stop=stop)))
-    assert "not complete" in text
+    assert "incomplete, stopped by" in text
     assert "proved" not in text
 
 
@@ -148,7 +148,7 @@ def test_network__golden_proved_and_not():
     text = printed(network_report("net", load_architecture("eyeriss"), found, {"frames": 2}))
     check_golden("network_exact", text)
     proved = printed(network_report("net", load_architecture("eyeriss"), found[:1]))
-    assert "all 1 mapped layers are optimal (proved)" in proved
+    assert "1 of 1 layers optimal (proved) among even mappings" in " ".join(proved.split())
 
 
 def test_network__adds_bounds_of_all_mappings_that_were_looked_at():
@@ -169,13 +169,7 @@ def test_network__adds_bounds_of_all_mappings_that_were_looked_at():
     assert not run_row(found[:2], "energy")["proved"]
     text = " ".join(printed(network_report("net", load_architecture("eyeriss"), found)).split())
     assert (
-        "1 of 3 mapped layers are optimal (proved) and 1 more among even mappings; the total energy is within" in text
-    )
-    assert "gap: how much lower the best even or uneven mapping may be" in text
-    assert "the best even mapping may be;" in printed(
-        network_report("net", load_architecture("eyeriss"), [replace(found[0], search=proved)])
-    )
-
+XX
 
 @given(st.floats(1e-12, 1e6))
 def test_gap__is_never_said_smaller_than_it_is(gap):

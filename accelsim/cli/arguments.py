@@ -54,6 +54,8 @@ FORMER = {
     **{"--pad": "--factors padded", "--mappings": "--sample", "--search": "--sample", "--seconds": "--time-limit"},
     **{"--memory": "--memory-limit", "--limit": "--require", "--why": "--sensitivity", "--workers": "--jobs"},
     **{"--one-mapping": "--shared-mapping", "--sequence": "--seq-len", "--within": "--top", "--precision": "--dtype"},
+    **{"KIND histogram": "hist", "KIND within": "cdf", "KIND stacks": "layers", "KIND time": "cycles"},
+    **{"KIND compare": "spreads"},
 }
 """Names of earlier versions, and what to write instead."""
 cli.Parser.former = FORMER
