@@ -325,7 +325,7 @@ class Parser(argparse.ArgumentParser):
             unknown = [word.strip("'\"()") for word in message.replace(",", " ").split()]
         if choice and choice[1] in ("COMMAND", "TASK"):
             message = f"no command '{choice[2]}'"
-        names = [word.partition("=")[0] for word in unknown]
+        names = [word.partition("=")[0] for word in unknown if choice or word.startswith("-")]
         if choice and choice[1] not in ("COMMAND", "TASK"):
             names = [f"KIND {name}" for name in names]
         former = [f"it is `{self.former[name]}` now" for name in names if name in self.former]

@@ -38,7 +38,7 @@ from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
 from accelsim.show.report.tables import COSTS, designs_table, sweep_lines
 from accelsim.show.report.tables import said as in_words
-from accelsim.show.report.verdicts import verdict
+from accelsim.show.report.verdicts import question, verdict
 from accelsim.show.table import Column, Piece, Row, Table
 
 _LONG_NAME = 16

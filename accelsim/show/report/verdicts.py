@@ -11,7 +11,7 @@ from accelsim.inputs.units import format_bits, ratio
 from accelsim.results import Provenance
 from accelsim.search.result import Certificate, SearchedSpace, SearchResult
 from accelsim.show.report import gap_text, goal_name, large, objective_value, times
-from accelsim.show.table import Piece, heading
+from accelsim.show.table import Piece, heading, whole
 
 STOPS = {
     "budget": "the sample is complete",
@@ -101,12 +101,12 @@ def certificate_report(
     yield from labelled(lines)
 
 
-def labelled(lines: Mapping[str, str]) -> Iterator[str]:
+def labelled(lines: Mapping[str, str]) -> Iterator[Piece]:
     """Lines with a label each; what does not fit goes on below its text."""
     for name, text in lines.items():
         first, *more = textwrap.wrap(text, _WIDE - _INDENT, break_long_words=False, break_on_hyphens=False) or [""]
-        yield f"  {name:<{_INDENT - 2}}{first}"
-        yield from (" " * _INDENT + line for line in more)
+        yield whole(f"  {name:<{_INDENT - 2}}{first}")
+        yield from (whole(" " * _INDENT + line) for line in more)
 
 
 def _of_proof(search: SearchResult, proof: Certificate) -> dict[str, str]:
