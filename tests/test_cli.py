@@ -158,10 +158,7 @@ def test_check__compiles_and_draws_nothing():
         (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
         (["map", "h100_sxmm", "gemm"], "did you mean 'h100_sxm'?"),
         (["export", "timelop", "x"], "did you mean 'timeloop'?"),
-        (
-            ["map", "eyeriss", "--factors", "imperfect", "conv"],
-            "'conv' is a file, not a dimension; put the option behind",
-        ),
+        (["map", "eyeriss", "--pareto", "conv"], "'conv' is not a metric of a front"),
         (["map", "systolicc", "conv"], "did you mean 'systolic'?"),
         (["map", "systolic", "conv", "--layer", "x"], "no layer 'x'"),
         (["map", "systolic", "conv1d", "--batch", "3"], "conv1d has no parameter batch; it has no parameters"),
@@ -315,7 +312,8 @@ def test_map__budget(run, searches, given, mappings, seconds):
     options = searches.calls[0][1]
     assert options["workers"] is None
     assert (options["budget"].mappings, options["budget"].seconds) == (mappings, seconds)
-    assert (options["objective"], options["method"], options["seed"]) == ("edp", "random", 0)
+    assert (options["objective"], options["seed"]) == ("edp", 0)
+    assert options["method"] == ("random" if mappings else "exact")
     assert callable(options["on_progress"])
 
 
@@ -326,7 +324,7 @@ def test_map__no_budget_leaves_it_to_the_search(run, searches):
 
 def test_map__quiet_prints_the_headline_only(run, searches):
     code, out, err = run("map", "eyeriss", "conv", "--quiet")
-    assert (code, err, len(out.splitlines())) == (0, "", 10)
+    assert (code, err, len(out.splitlines())) == (0, "", 11)  # a note of two lines
     assert "pJ/MAC" in out
     assert "1 of 168 MACs busy: 1 of 14 columns, 1 of 12 rows of GLB; stalled" in " ".join(out.split())
     assert "of cycles for DRAM" in " ".join(out.split())
@@ -366,7 +364,7 @@ def test_map__folds_ties(run):
     assert code == 0
     assert ranks == [["1", "3"], ["2", "1"], ["3", "1"], ["4", "8"], ["5", "1"]]
     machine, layer = accelsim.load_architecture("two_level"), accelsim.load_workload("conv1d").layers[0]
-    every = [round(each.energy_pj, 3) for each in accelsim.map_einsum(machine, layer, top=112).ranked]
+    every = [round(each.energy_pj, 3) for each in accelsim.search.mapper.map_einsum(machine, layer, top=112).ranked]
     assert [str(every.count(value)) for value in sorted(set(every))[:5]] == [ties for _, ties in ranks]
 
 

@@ -105,7 +105,7 @@ def test_plot__stops_its_search_when_it_is_told_to(run, monkeypatch, kind, searc
     given: list[object] = []
     module = import_module(
         {"map_front": "accelsim.search.exact.front", "census": "accelsim.population.census"}.get(
-            search, "accelsim.cli.mapping"
+            search, "accelsim.api.layers"
         )
     )
     known = getattr(module, search)

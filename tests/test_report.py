@@ -168,8 +168,23 @@ def test_network__adds_bounds_of_all_mappings_that_were_looked_at():
     assert (total["gap"], total["proved"]) == (pytest.approx(5 * result.energy_pj / total["bound"] - 1), False)
     assert not run_row(found[:2], "energy")["proved"]
     text = " ".join(printed(network_report("net", load_architecture("eyeriss"), found)).split())
-    assert (
-XX
+    assert "1 of 3 layers optimal (proved), 2 among even mappings; total at most 3.67 % above the optimum" in text
+    assert "gap: above the lower bound of even and uneven mappings with perfect factors; -: unknown" in text
+    assert "gap: above the lower bound of even mappings with perfect factors; -: unknown" in printed(
+        network_report("net", load_architecture("eyeriss"), [replace(found[0], search=proved)])
+    )
+
+
+def test_network__claims_no_more_than_what_all_layers_were_searched_for():
+    """Where one layer is proved among even and uneven mappings and one among even ones, the network is among these."""
+    _, einsum, result = row_stationary()
+    proved = an_exact_search(result)
+    searches = replace(proved, uneven=True), proved
+    found = [LayerOutcome(replace(einsum, name=f"l{at}"), search) for at, search in enumerate(searches)]
+    for layers in (found, found[::-1]):
+        text = " ".join(printed(network_report("net", load_architecture("eyeriss"), layers)).split())
+        assert "2 of 2 layers optimal (proved) among even mappings" in text
+
 
 @given(st.floats(1e-12, 1e6))
 def test_gap__is_never_said_smaller_than_it_is(gap):

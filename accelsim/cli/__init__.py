@@ -278,7 +278,7 @@ def metrics(text: str) -> tuple[str, ...]:
 
 def top(text: str) -> int | float:
     """How many mappings are listed, or within which share of the optimum: `20`, `1%`, `0.01`."""
-    return int(text) if re.fullmatch("0*[1-9][0-9]{0,17}", text) else share(text)
+    return positive_int(text) if text.isdigit() else share(text)
 
 
 def override(text: str) -> tuple[str, str]:

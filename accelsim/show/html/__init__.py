@@ -331,7 +331,7 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
     figures = [*headline(search.best, architecture, einsum, search), *ranked_report(search)]
     title = f"{einsum.name} on {architecture.name}"
-    lead = f"{question(search.objective, search.space).capitalize()}: {verdict(search)}."
+    lead = f"{question(search.objective, search.space).capitalize()}: {verdict(search)}. It uses {energy(search.best.energy_pj)}."
     return page(title, lead, _sections(figures, charts), _data(shown, architecture, einsum))
 
 
