@@ -83,8 +83,10 @@ def test_help__imports_nothing_that_is_slow():
     [
         ("plot density eyeriss conv", {"samples": 100_000, "time_limit": None, "width": 6.4, "over": None, "seed": 0}),
         ("spread eyeriss conv", {"samples": 100_000, "time_limit": 10.0, "kind": "hist"}),
-        ("map a b --factors imperfect --require cycles<=1e6 -j 2", {"factors": "imperfect", "require": ["cycles<=1e6"], "jobs": 2}),
-        ("map a b --factors imperfect:M,K --batch 1,8", {"factors": "imperfect:M,K", "batch": (1, 8), "mapspace": "auto"}),
+        ("map a b --factors imperfect --require cycles<=1e6 -j 2",
+         {"factors": "imperfect", "require": ["cycles<=1e6"], "jobs": 2}),
+        ("map a b --factors imperfect:M,K --batch 1,8",
+         {"factors": "imperfect:M,K", "batch": (1, 8), "mapspace": "auto"}),
         ("eval a b c -s x=1 --set y=2 -o d", {"params": [("x", "1"), ("y", "2")], "writes_folder": True}),
         ("check a b", {"files": ["a", "b"], "params": [], "command": "check_command", "module": "inspecting"}),
         ("gpu serve m g --batch 1,4 --plot x.svg", {"batch": (1, 4), "plot": "x.svg", "output_tokens": 512}),
@@ -133,7 +135,10 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "conv", "--top", "nan%"], "such as 1% or 0.01"),
         (["map", "systolic", "conv", "--top", "3", "--sample", "9"], "sample: not with top"),
         (["map", "systolic", "conv", "--top", "1%", "--sample", "9"], "sample: not with top"),
-        (["map", "systolic", "conv", "--factors", "imperfect", "--sample", "9"], "sample: not with top, uneven or fact"),
+        (
+            ["map", "systolic", "conv", "--factors", "imperfect", "--sample", "9"],
+            "sample: not with top, uneven or fact",
+        ),
         (["map", "systolic", "conv", "--pareto", "energy,cycles", "--top", "3"], "not allowed with --top"),
         (
             ["map", "systolic", "conv", "--pareto", "energy,cycles", "--objective", "edp"],
@@ -146,7 +151,10 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "conv", "--pareto", "energy,capacity:GLB"], "DRAM, UnifiedBuffer, Accumulators"),
         (["map", "systolic", "vgg16", "--pareto", "energy,cycles"], "vgg16 has 16 layers; say which"),
         (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: no such file or folder"),
-        (["eval", "--trace", "two_level", "conv1d", "--tensor", "Y", "--level", "X"], "no level 'X'; levels: DRAM, BUF"),
+        (
+            ["eval", "--trace", "two_level", "conv1d", "--tensor", "Y", "--level", "X"],
+            "no level 'X'; levels: DRAM, BUF",
+        ),
         (["sweep", "two_level_buffer", "--kind", "sensitivity"], "--kind: name a file to draw, such as --plot"),
         (["sweep", "two_level_buffer", "--html", REPOSITORY], f"{REPOSITORY}: this is a folder; name a file"),
         (["sweep", "two_level_buffer", "--html", "/dev/null/x.html"], "/dev/null/x.html: /dev/null is not a folder"),
@@ -158,7 +166,7 @@ def test_check__compiles_and_draws_nothing():
         (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
         (["map", "h100_sxmm", "gemm"], "did you mean 'h100_sxm'?"),
         (["export", "timelop", "x"], "did you mean 'timeloop'?"),
-        (["map", "eyeriss", "--pareto", "conv"], "'conv' is not a metric of a front"),
+        (["map", "eyeriss", "--pareto", "conv"], "'conv' is a file; put --pareto behind ARCH and WORKLOAD"),
         (["map", "systolicc", "conv"], "did you mean 'systolic'?"),
         (["map", "systolic", "conv", "--layer", "x"], "no layer 'x'"),
         (["map", "systolic", "conv1d", "--batch", "3"], "conv1d has no parameter batch; it has no parameters"),
@@ -265,8 +273,7 @@ def test_map__text_and_eval_agree(run, searches, tmp_path):
 
 def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
     proved, even = (
-        " ".join(run("map", "eyeriss", "gemm", *more, "--no-cache")[1].split())
-        for more in ((), ("--mapspace", "even"))
+        " ".join(run("map", "eyeriss", "gemm", *more, "--no-cache")[1].split()) for more in ((), ("--mapspace", "even"))
     )
     assert "lowest energy: optimal (proved) energy" in proved
     assert "among even mappings" not in proved
@@ -278,7 +285,9 @@ def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
     code, found, _ = run("map", "nvdla", "gemm", "--no-cache")
     found = " ".join(found.split())
     assert code == 0
-    assert re.search(r"lowest energy: at most [0-9.]+ % above the optimum \(even mappings proved; uneven search unf", found)
+    assert re.search(
+        r"lowest energy: at most [0-9.]+ % above the optimum \(even mappings proved; uneven search unf", found
+    )
     assert "verdict not proved: even mappings proved; uneven search unfinished best" in found
     assert "next --mapspace uneven goes on, --time-limit says how long" in found
     assert run("map", "eyeriss", "gemm", "--mapspace", "uneven", "--sample", "9")[0] == 2

@@ -28,7 +28,7 @@ from accelsim.population.result import Census, Near
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.show.html import BINS, bin_of, census_report, embedded, energy_edges, front_report, search_report
-from accelsim.show.report import energy, large
+from accelsim.show.report import energy
 
 pytest.importorskip("plotly", reason="plotly, the extra `html`, is not installed")
 SAMPLES = 20_000

@@ -301,7 +301,9 @@ def test_map__says_what_the_other_optimum_costs(objective, other, run):
 def test_rows__have_the_alternative_and_the_units_of_each_run(run, tmp_path):
     """What a run by itself reports; no row is on 2 of 168 units without a word."""
     dataflows = ("eyeriss_weight_stationary", "none")
-    out = run("map", "--mapspace", "even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", tmp_path)[1]
+    out = run("map", "--mapspace", "even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", tmp_path)[
+        1
+    ]
     for dataflow, row in zip(dataflows, csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()), strict=True):
         asked = ("map", "--mapspace", "even", "eyeriss", "conv", "-c", dataflow, "--objective")
         best, fastest = (json.loads(run(*asked, goal, "--json")[1])["result"] for goal in ("energy", "cycles"))

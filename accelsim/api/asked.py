@@ -78,7 +78,7 @@ class Asked:
 
     @property
     def within(self) -> float | None:
-        """Share (0..1) of the optimum within which mappings are listed; None where a number of mappings is asked for."""
+        """Share (0..1) of the optimum within which mappings are listed; None where a number of them is asked for."""
         if isinstance(self.top, int) or str(self.top).strip().isdigit():
             return None
         if (share := read_share(str(self.top))) is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from accelsim.api.problem import MappingProblem, apart, find_files, find_layer, read_problem

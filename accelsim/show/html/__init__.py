@@ -331,7 +331,8 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
     figures = [*headline(search.best, architecture, einsum, search), *ranked_report(search)]
     title = f"{einsum.name} on {architecture.name}"
-    lead = f"{question(search.objective, search.space).capitalize()}: {verdict(search)}. It uses {energy(search.best.energy_pj)}."
+    asked = question(search.objective, search.space).capitalize()
+    lead = f"{asked}: {verdict(search)}. It uses {energy(search.best.energy_pj)}."
     return page(title, lead, _sections(figures, charts), _data(shown, architecture, einsum))
 
 
@@ -435,9 +436,7 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     if len(kept) < len(rows):
         lead += f" The page shows {len(kept):,} of them, those of the front first."
     sections = section("figures", "In numbers", written(lines))
-    sections += sweep_frames(
-        varied, f"{dot}; triangles are lower bounds of dominated designs, which were not mapped"
-    )
+    sections += sweep_frames(varied, f"{dot}; triangles are lower bounds of dominated designs, which were not mapped")
     sections += section("designs", "Designs", table(f"{listed} {what}, those of the front first", listing))
     return page(about["name"], lead, sections, data, "explore.js")
 

@@ -495,7 +495,7 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
         Column("energy", lambda row: row["energy_pj"] / row["dense_pj"] if row["dense_pj"] else None, percent),
     )
     yield Table("sparse", columns, found.rows())
-    yield "Energy is relative to that of the dense words; words in no column are not stored, or were skipped at an outer level."
+    yield "Energy is relative to the dense words; words in no column are not stored, or skipped at an outer level."
 
 
 def best_report(best: BestWithZeros | None) -> Iterator[Piece]:
