@@ -155,7 +155,7 @@ def test_close_to_the_lowest__is_not_counted_where_that_is_not_proved(run, monke
     assert "optimum" not in text
     assert "within" not in text
     assert "near the best  not counted: the lowest energy is not proved" in text
-    monkeypatch.setattr("accelsim.cli.plotting.take_census", lambda *_: found)
+    monkeypatch.setattr("accelsim.population.census.census", lambda *_, **__: found)
     document = json.loads(run("spread", "eyeriss", "gemm", "--json")[1])
     assert document["ranges"]["energy"]["lowest_proved"] is document["front_complete"] is False
     assert document["near"] == []

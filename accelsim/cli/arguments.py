@@ -2,10 +2,10 @@
 
 `commands.txt` is the table. Its first block, `shared`, has arguments of several commands. Every other one is a command:
 its name, the module of `accelsim.cli` that has its function, its group, and what it does. Each row below is an
-argument, such as `--seed N whole_number = 0`, and after two blanks what it is for. `[N]` may be left out, `N...` are several; `{a,b}` are
-choices, or a table of `TABLES`; then follow a function of `accelsim.cli` that reads the value, where it is not
-that of `READERS`, `repeated` or `required`, `= 0` the default, and `as name` the attribute, where it has another name.
-A row without a text names shared arguments, or places such as `ARCH`.
+argument, such as `--seed N whole_number = 0`, and after two blanks what it is for. `[N]` may be left out, `N...` are
+several; `{a,b}` are choices, or a table of `TABLES`; then follow a function of `accelsim.cli` that reads the value,
+where it is not that of `READERS`, `repeated` or `required`, `= 0` the default, and `as name` the attribute, where it
+has another name. A row without a text names shared arguments, or places such as `ARCH`.
 `# title: text` begins a group of arguments; `> text` ends the help.
 """
 

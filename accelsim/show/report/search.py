@@ -60,7 +60,8 @@ def search_report(
 
 def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
     """What an exact search did, and the memory of its tables."""
-    return f"{nodes:,} nodes, {evaluated:,} mappings evaluated, {format_bits(8 * table_bytes)} of tables"
+    many = f"{evaluated:,} mapping{'' if evaluated == 1 else 's'} evaluated"
+    return f"{nodes:,} nodes, {many}, {format_bits(8 * table_bytes)} of tables"
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Piece]:
