@@ -81,15 +81,17 @@ def test_help__imports_nothing_that_is_slow():
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("plot density eyeriss conv", {"samples": 100_000, "seconds": None, "width": 6.4, "over": None, "seed": 0}),
-        ("spread eyeriss conv", {"samples": 100_000, "seconds": 10.0, "seed": 0}),
-        ("map a b --factors imperfect --require cycles<=1e6 -j 2", {"imperfect": "all", "limit": ["cycles<=1e6"], "workers": 2}),
-        ("map a b --factors imperfect:M,K --batch 1,8", {"imperfect": ("M", "K"), "batch": (1, 8), "search": "auto"}),
-        ("eval a b c -s x=1 --set y=2 -o d", {"overrides": [("x", "1"), ("y", "2")], "writes_folder": True}),
-        ("check a b", {"files": ["a", "b"], "overrides": [], "command": "check_command", "module": "inspecting"}),
-        ("gpu serve m g --batch 1,4 --plot x.svg", {"batch": (1, 4), "output": "x.svg", "output_tokens": 512}),
-        ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "precision": "fp8"}),
-        ("gpu gemm g 1 2 3", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_advise_command"}),
+        ("plot density eyeriss conv", {"samples": 100_000, "time_limit": None, "width": 6.4, "over": None, "seed": 0}),
+        ("spread eyeriss conv", {"samples": 100_000, "time_limit": 10.0, "kind": "hist"}),
+        ("map a b --factors imperfect --require cycles<=1e6 -j 2",
+         {"factors": "imperfect", "require": ["cycles<=1e6"], "jobs": 2}),
+        ("map a b --factors imperfect:M,K --batch 1,8",
+         {"factors": "imperfect:M,K", "batch": (1, 8), "mapspace": "auto"}),
+        ("eval a b c -s x=1 --set y=2 -o d", {"params": [("x", "1"), ("y", "2")], "writes_folder": True}),
+        ("check a b", {"files": ["a", "b"], "params": [], "command": "check_command", "module": "inspecting"}),
+        ("gpu serve m g --batch 1,4 --plot x.svg", {"batch": (1, 4), "plot": "x.svg", "output_tokens": 512}),
+        ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "dtype": "fp8"}),
+        ("gpu gemm g 1 2 3", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_gemm_command"}),
         ("gpu profile g p", {"l2": None, "dtype": None, "batch": None}),
     ],
 )  # fmt: skip
@@ -116,57 +118,47 @@ def test_check__compiles_and_draws_nothing():
     ("arguments", "said"),
     [
         (["mpa", "systolic", "conv"], "did you mean 'map'?"),
-        (["map", "systolic", "conv", "--mapings", "3"], "did you mean '--sample'?"),
-        (["map", "systolic", "conv", "--mapings=3"], "did you mean '--sample'?"),
-        (["replay", "x", "--plot", "a.png"], "`accelsim validate timeloop --help` lists them"),
+        (["map", "systolic", "conv", "--mapings", "3"], "`accelsim map --help` lists them"),
+        (["map", "systolic", "conv", "--samples=3"], "did you mean '--sample'?"),
+        (["map", "systolic", "conv", "--mappings", "3"], "it is `--sample` now"),
+        (["map", "systolic", "conv", "--pareto", "-o", "x", "bound"], "unrecognized arguments: bound"),
+        (["replay", "x", "--plot", "a.png"], "no command 'replay'; it is `validate timeloop` now"),
         (["map", "systolic"], "required: WORKLOAD"),
         (["map", "systolic", "conv", "--seed", "x"], "at least 0, got 'x'"),
         (["map", "systolic", "conv", "--sample", "0"], "at least 1, got '0'"),
         (["map", "systolic", "conv", "--time-limit", "nan"], "seconds above 0, got 'nan'"),
         (["map", "systolic", "conv", "--set", "glb"], "expected NAME=VALUE, got 'glb'"),
-        (["map", "systolic", "conv", "--search", "rando"], "did you mean 'random'?"),
+        (["map", "systolic", "conv", "--search", "rando"], "it is `--sample` now"),
         (["map", "systolic", "conv", "--top", "0"], "at least 1, got '0'"),
         (["map", "systolic", "conv", "--top", "-1"], "such as 1% or 0.01, got '-1'"),
-        (["map", "systolic", "conv", "--top", "5"], "5 is 500 %; write 5% or 0.01"),
+        (["map", "systolic", "conv", "--top", "5.5"], "such as 1% or 0.01, got '5.5'"),
         (["map", "systolic", "conv", "--top", "nan%"], "such as 1% or 0.01"),
+        (["map", "systolic", "conv", "--top", "3", "--sample", "9"], "sample: not with top"),
+        (["map", "systolic", "conv", "--top", "1%", "--sample", "9"], "sample: not with top"),
         (
-            [
-                "map",
-                "systolic",
-                "conv",
-                "--top",
-                "3",
-            ],
-            "--top: not allowed with ",
+            ["map", "systolic", "conv", "--factors", "imperfect", "--sample", "9"],
+            "sample: not with top, uneven or fact",
         ),
-        (["map", "systolic", "conv", "--top", "1%", "--sample", "9"], "--top: not allowed with --sample"),
-        (["map", "systolic", "conv", "--sample", "9"], "limit it by --time-limit"),
         (["map", "systolic", "conv", "--pareto", "energy,cycles", "--top", "3"], "not allowed with --top"),
         (
             ["map", "systolic", "conv", "--pareto", "energy,cycles", "--objective", "edp"],
             "not allowed with --objective",
         ),
-        (
-            [
-                "map",
-                "systolic",
-                "conv",
-                "--pareto",
-                "energy,cycles",
-            ],
-            "with ",
-        ),
-        (["map", "systolic", "conv", "--pareto", "energy,cycle"], "did you mean 'cycles'? columns: energy"),
-        (["map", "systolic", "conv", "--pareto", "energy"], "two or three different columns, got 'energy'"),
-        (["map", "systolic", "conv", "--pareto", "energy,energy"], "two or three different columns"),
+        (["map", "systolic", "conv", "--pareto", "energy,cycles", "--sample", "9"], "not allowed with --sample"),
+        (["map", "systolic", "conv", "--pareto", "energy,cycle"], "did you mean 'cycles'? metrics: energy"),
+        (["map", "systolic", "conv", "--pareto", "energy"], "two or three different metrics, got 'energy'"),
+        (["map", "systolic", "conv", "--pareto", "energy,energy"], "two or three different metrics"),
         (["map", "systolic", "conv", "--pareto", "energy,capacity:GLB"], "DRAM, UnifiedBuffer, Accumulators"),
         (["map", "systolic", "vgg16", "--pareto", "energy,cycles"], "vgg16 has 16 layers; say which"),
         (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: no such file or folder"),
-        (["explain", "two_level", "conv1d", "--tensor", "Y", "--level", "X"], "no level 'X'; levels: DRAM, BUF"),
-        (["explore", "two_level_buffer", "--picture", "front.png"], "--picture: say what to draw, such as --plot"),
-        (["explore", "two_level_buffer", "--html", REPOSITORY], f"{REPOSITORY}: this is a folder; name a file"),
-        (["explore", "two_level_buffer", "--html", "/dev/null/x.html"], "/dev/null/x.html: /dev/null is not a folder"),
-        (["explore", "two_level_buffer", "--scheduler", "host"], "--scheduler host: not an address; write it like tcp"),
+        (
+            ["eval", "--trace", "two_level", "conv1d", "--tensor", "Y", "--level", "X"],
+            "no level 'X'; levels: DRAM, BUF",
+        ),
+        (["sweep", "two_level_buffer", "--kind", "sensitivity"], "--kind: name a file to draw, such as --plot"),
+        (["sweep", "two_level_buffer", "--html", REPOSITORY], f"{REPOSITORY}: this is a folder; name a file"),
+        (["sweep", "two_level_buffer", "--html", "/dev/null/x.html"], "/dev/null/x.html: /dev/null is not a folder"),
+        (["sweep", "two_level_buffer", "--scheduler", "host"], "--scheduler host: not an address; write it like tcp"),
         (["map", "systolic", "conv", "-o", ""], "argument --output: expected a path, got nothing"),
         (["map", "systolic", "conv", "extras"], "unrecognized arguments: extras; only another tool has more files"),
         (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
@@ -174,10 +166,7 @@ def test_check__compiles_and_draws_nothing():
         (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
         (["map", "h100_sxmm", "gemm"], "did you mean 'h100_sxm'?"),
         (["export", "timelop", "x"], "did you mean 'timeloop'?"),
-        (
-            ["map", "eyeriss", "--factors", "imperfect", "conv"],
-            "'conv' is a file, not a dimension; put the option behind",
-        ),
+        (["map", "eyeriss", "--pareto", "conv"], "'conv' is a file; put --pareto behind ARCH and WORKLOAD"),
         (["map", "systolicc", "conv"], "did you mean 'systolic'?"),
         (["map", "systolic", "conv", "--layer", "x"], "no layer 'x'"),
         (["map", "systolic", "conv1d", "--batch", "3"], "conv1d has no parameter batch; it has no parameters"),
@@ -190,7 +179,7 @@ def test_check__compiles_and_draws_nothing():
         (["map", "eyeriss", "conv", "-o", "/dev/null/x"], "/dev/null is not a folder"),
         (["eval", "eyeriss", "vgg16", "eyeriss_row_stationary"], "vgg16 has 16 layers; say which: --layer conv1_1"),
         (["eval", "eyeriss", "gemm", "eyeriss_row_stationary"], "'P' is no dimension of gemm_512_1024_1024"),
-        (["energy", "eyerisss"], "did you mean 'eyeriss'?"),
+        (["show", "eyerisss"], "did you mean 'eyeriss'?"),
         (["check", "/nonexistent.yaml"], "/nonexistent.yaml"),
     ],
 )
@@ -207,7 +196,7 @@ def test_stdout__that_is_closed_is_no_fault(monkeypatch):
 
 
 def test_bad_input__has_no_hint_where_no_known_word_is_near(run):
-    code, _, err = run("completion", "nosuch")
+    code, _, err = run("--show-completion", "nosuch")
     assert (code, "did you mean" in err) == (2, False)
 
 
@@ -217,7 +206,7 @@ def test_broken_files__every_command_names_file_and_line(run, path):
     for command in (
         ["map", path, "conv"],
         ["map", "eyeriss", path],
-        ["energy", path],
+        ["show", path],
         ["eval", *ROW_STATIONARY[:2], path],
     ):
         code, out, err = run(*command) if wrong else (2, "", f"{path}:1:1: ")
@@ -248,7 +237,7 @@ def test_check__one_file(run):
 def test_eval__prints_the_report(run):
     code, out, err = run("eval", *ROW_STATIONARY)
     assert (code, err) == (0, "")
-    assert "6.6381 pJ/MAC" in out
+    assert "6.638 pJ/MAC" in out
     assert "par_for P in [0:14) on x" in out
 
 
@@ -276,39 +265,32 @@ def test_map__writes_what_eval_reads_back_to_the_last_digit(run, searches, tmp_p
 def test_map__text_and_eval_agree(run, searches, tmp_path):
     _, mapped, _ = run("map", "eyeriss", "conv", "-o", tmp_path)
     _, evaluated, _ = run("eval", "eyeriss", "conv", tmp_path / "mapping.yaml")
-    headline, certificate, rest = re.split(r"(?m)^(certificate .*\n)", mapped)
-    assert certificate == "certificate  energy is the best of 5,000 seen, not a proved optimum\n"
-    assert (headline + rest).startswith(evaluated)
+    first, costs = mapped.split("\n", 1)
+    assert first == "vgg16_conv3_2 on eyeriss, lowest energy: best of 5,000 random mappings, no bound"
+    assert costs.startswith(evaluated.split("\n", 1)[1])
     assert f"Written to {tmp_path}" in " ".join(mapped.split())
 
 
 def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
     proved, even = (
-        " ".join(run("map", "eyeriss", "gemm", *more, "--no-cache")[1].split())
-        for more in (
-            (),
-            (
-                "--mapspace",
-                "even",
-            ),
-        )
+        " ".join(run("map", "eyeriss", "gemm", *more, "--no-cache")[1].split()) for more in ((), ("--mapspace", "even"))
     )
-    assert "energy is optimal (proved) " in proved
+    assert "lowest energy: optimal (proved) energy" in proved
     assert "among even mappings" not in proved
-    assert (
-        "in the map space (even or uneven) has a lower energy the best even mapping (proved) has 2.05 % more energy"
-        in proved
-    )
-    assert "in the map space (even) has a lower energy exact search" in even
+    assert "every bypass choice; even and uneven not in it imperfect factors" in proved
+    assert re.search(r"even only [0-9.]+ mJ \(\+2\.05 %\), also proved: --mapspace even", proved)
+    assert "lowest energy: optimal (proved) among even mappings energy" in even
+    assert "every bypass choice; even not in it uneven mappings (--mapspace auto), imperfect factors" in even
     monkeypatch.setattr("accelsim.search.exact.mapper.FURTHER_BYTES", 1)
     code, found, _ = run("map", "nvdla", "gemm", "--no-cache")
     found = " ".join(found.split())
     assert code == 0
-    assert "energy is optimal (proved) among even mappings" in found
-    assert "in the map space (even) has a lower energy no uneven mapping with less energy was found; at most" in found
-    assert "less is possible: --mapspace uneven goes on exact search, stopped after" in found
-    assert ": more uneven mappings take long" in found
-    assert run("map", "eyeriss", "gemm", "--mapspace", "even", "--mapspace", "uneven")[0] == 2
+    assert re.search(
+        r"lowest energy: at most [0-9.]+ % above the optimum \(even mappings proved; uneven search unf", found
+    )
+    assert "verdict not proved: even mappings proved; uneven search unfinished best" in found
+    assert "next --mapspace uneven goes on, --time-limit says how long" in found
+    assert run("map", "eyeriss", "gemm", "--mapspace", "uneven", "--sample", "9")[0] == 2
 
 
 def test_map__json_is_the_same_each_time(run, searches):
@@ -339,7 +321,8 @@ def test_map__budget(run, searches, given, mappings, seconds):
     options = searches.calls[0][1]
     assert options["workers"] is None
     assert (options["budget"].mappings, options["budget"].seconds) == (mappings, seconds)
-    assert (options["objective"], options["method"], options["seed"]) == ("edp", "random", 0)
+    assert (options["objective"], options["seed"]) == ("edp", 0)
+    assert options["method"] == ("random" if mappings else "exact")
     assert callable(options["on_progress"])
 
 
@@ -350,10 +333,10 @@ def test_map__no_budget_leaves_it_to_the_search(run, searches):
 
 def test_map__quiet_prints_the_headline_only(run, searches):
     code, out, err = run("map", "eyeriss", "conv", "--quiet")
-    assert (code, err, len(out.splitlines())) == (0, "", 11)
+    assert (code, err, len(out.splitlines())) == (0, "", 11)  # a note of two lines
     assert "pJ/MAC" in out
-    assert "99.4 % of compute units: 1 of 14 columns, 1 of 12 rows of GLB used\n" in out
-    assert "of cycles: all wait for DRAM\n" in out
+    assert "1 of 168 MACs busy: 1 of 14 columns, 1 of 12 rows of GLB; stalled" in " ".join(out.split())
+    assert "of cycles for DRAM" in " ".join(out.split())
 
 
 def test_accelsim__alone_prints_its_help(run):
@@ -377,7 +360,7 @@ def test_doctor__says_what_is_installed_and_where_things_are(run):
 @pytest.mark.parametrize("shell_name", ["bash", "zsh"])
 def test_completion__knows_the_commands(shell_name, run):
     pytest.importorskip("shtab")
-    code, out, _ = run("completion", shell_name)
+    code, out, _ = run("--show-completion", shell_name)
     assert code == 0
     assert "doctor" in out
     assert "--objective" in out
@@ -390,7 +373,7 @@ def test_map__folds_ties(run):
     assert code == 0
     assert ranks == [["1", "3"], ["2", "1"], ["3", "1"], ["4", "8"], ["5", "1"]]
     machine, layer = accelsim.load_architecture("two_level"), accelsim.load_workload("conv1d").layers[0]
-    every = [round(each.energy_pj, 3) for each in accelsim.map_einsum(machine, layer, top=112).ranked]
+    every = [round(each.energy_pj, 3) for each in accelsim.search.mapper.map_einsum(machine, layer, top=112).ranked]
     assert [str(every.count(value)) for value in sorted(set(every))[:5]] == [ties for _, ties in ranks]
 
 
@@ -403,11 +386,12 @@ def test_map__an_exact_search_has_no_spread_to_write(run, searches, tmp_path):
     searches.outcomes["vgg16_conv3_2"] = "exact"
     code, out, err = run("map", "eyeriss", "conv", "-o", tmp_path)
     assert (code, err) == (0, "")
-    assert "optimal (proved): no mapping of the 1.2e17 in the map space (even) has a lower" in out
-    assert "539,514 nodes visited, 472 mappings evaluated" in out
+    assert "lowest energy: optimal (proved) among even mappings\n" in out
+    assert "  space       1.2e17 mappings: every loop order" in out
+    assert "539,514 nodes, 17.4 MiB of tables" in out
     names = {"mapping.yaml", "result.json", "energy.png", "energy.svg"}
     assert {path.name for path in tmp_path.iterdir()} == names
-    assert "certificate  energy is optimal (proved)" in run("map", "eyeriss", "conv", "--quiet")[1]
+    assert "lowest energy: optimal (proved) among even mappings\n" in run("map", "eyeriss", "conv", "--quiet")[1]
 
 
 def test_map__lists_the_best_mappings(run, searches, tmp_path):
@@ -423,7 +407,7 @@ def test_map__counts_what_is_within_a_share_of_the_best(run, searches, share):
     searches.outcomes["vgg16_conv3_2"] = "exact"
     code, out, _ = run("map", "eyeriss", "conv", "--top", share)
     assert (code, searches.calls[0][1]["within"], searches.calls[0][1]["top"]) == (0, 0.01, 1)
-    assert "432 are within 1 % of the best energy" in out
+    assert "432 are within 1 % of the optimum" in out
 
 
 def test_map__pareto(run, monkeypatch, tmp_path):
@@ -449,7 +433,7 @@ def test_map__pareto(run, monkeypatch, tmp_path):
 def test_map__one_layer_of_a_network(run, searches):
     code, out, _ = run("map", "eyeriss", "vgg16", "--layer", "conv3_2")
     assert (code, [name for name, _ in searches.calls]) == (0, ["conv3_2"])
-    assert out.startswith("conv3_2 on eyeriss\n")
+    assert out.startswith("conv3_2 on eyeriss, lowest energy: best of 5,000 random mappings, no bound\n")
 
 
 SMALL_NETWORK = "workload:\n  name: small\n  layers:\n" + "".join(
@@ -466,7 +450,7 @@ def test_map__a_network_layer_by_layer(run, searches, tmp_path):
     code, out, err = run("map", "eyeriss", network, "-o", folder)
     assert (code, err) == (1, "fc6: 0 of 7 valid\n")
     assert [name for name, _ in searches.calls] == ["fc5", "fc6", "fc7"]
-    assert "fc6: not mapped; the total is without it" in out
+    assert "fc6: not mapped, and not in the total" in out
     document = json.loads((folder / "result.json").read_text())
     assert document["total"]["layers"] == 1 + 1 + 3
     assert document["total"]["unmapped"] == ["fc6"]
@@ -526,7 +510,7 @@ def test_internal_error__one_line_and_a_log(run, searches, tmp_path, monkeypatch
 def test_energy__golden_and_json_agree(run):
     code, out, _ = run("show", "eyeriss")
     assert code == 0
-    assert out == (REPOSITORY / "tests" / "golden" / "energies.txt").read_text()
+    assert out.endswith((REPOSITORY / "tests" / "golden" / "energies.txt").read_text())
     rows = json.loads(run("show", "eyeriss", "--json")[1])["energy_table"]
     assert {row["component"] for row in rows} >= {"DRAM", "GLB", "GLB network", "SPAD", "MAC"}
 

@@ -108,7 +108,7 @@ def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsy
     asked = ["map", "two_level", str(tmp_path / "w.yaml"), "--no-cache", "--constraints", str(tmp_path / "c.yaml")]
     assert main([*asked, "--require", "outer_words <= 400", "-o", str(tmp_path / "out")]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "energy is optimal (proved) with cycles <= 1000000 and outer_words <= 400" in said
+    assert "lowest energy with cycles <= 1000000 and outer_words <= 400: optimal (proved)" in said
     assert main(["verify", str(tmp_path / "out")]) == 0
     document = json.loads((tmp_path / "out" / "result.json").read_text())
     assert document["limits"] == ["outer_words <= 400"]

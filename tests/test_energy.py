@@ -249,7 +249,7 @@ WIDTHS = """energy_table:
 """
 
 
-CHARGED = "MAC for operands of 8 bit: charged as one of 16 bit, at the same rate"
+CHARGED = "MAC is 8 bit wide: wider operands are charged as an operation of 16 bit, at the same rate"
 
 
 @pytest.mark.parametrize(

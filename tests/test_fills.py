@@ -142,8 +142,9 @@ def test_fills__of_partial_sums_that_come_back():
 
 
 def test_reports__list_them_level_by_level(run, tmp_path):
-    code, out, _ = run("map", "eyeriss_jssc", "conv", "--mapspace", "even", "-o", tmp_path / "out")
+    code, out, _ = run("map", "eyeriss_jssc", "conv", "--mapspace", "even", "--verbose", "-o", tmp_path / "out")
     assert code == 0
+    assert "Fill and drain latency" in out
     assert "SPAD   Weights " in out
     assert "First fills and last drains that overlap: at most 0.3 % more cycles." in out
     document = json.loads((tmp_path / "out" / "result.json").read_text())["result"]

@@ -440,7 +440,7 @@ def late(*_: object, **__: object) -> None:
 def test_fuse__of_a_machine_without_a_buffer_for_outputs() -> None:
     nvdla, network = load_architecture("nvdla"), load_workload("mobilenet_v2")
     found = fuse(nvdla, network, chain=["b17_project", "conv_last"], workers=1)
-    assert found.why_not.startswith("no level of nvdla can keep an intermediate: CBUF does not keep Outputs")
+    assert found.why_not.startswith("no level of nvdla can store an intermediate: CBUF does not store Outputs")
     assert found.totals == found.unfused
 
 
@@ -554,4 +554,4 @@ def test_fuse__attention_of_bert_on_eyeriss() -> None:
 def test_fusing_levels__say_why_not() -> None:
     assert fusing_levels(machine(), ROWS) == {"BUF": 1}
     text = fusing_levels(machine(bypass="Inputs"), ROWS)
-    assert text == "no level of tiny can keep an intermediate: BUF does not keep Inputs; REG has 2 instances"
+    assert text == "no level of tiny can store an intermediate: BUF does not store Inputs; REG has 2 instances"

@@ -139,7 +139,7 @@ def test_gpus_command__lists_and_shows(capsys):
     assert all(gpu.name in out for gpu in GPUS)
     assert cli.main(["show", "a100", "--mig", "1g.10gb"]) == 0
     assert "a100_sxm_80gb:1g.10gb" in capsys.readouterr().out
-    assert cli.main(["show", "h100_smx"]) == 2
+    assert cli.main(["show", "h100_sx"]) == 2
     assert "did you mean 'h100_sxm'?" in capsys.readouterr().err
     assert cli.main(["list", "gpus", "--mig", "1g.10gb"]) == 2
 

@@ -70,7 +70,7 @@ def test_plot__a_given_mapping_that_is_not_valid_ends_with_1(run):
 def test_plot__json_holds_the_rows_and_a_picture_only_where_asked_for(run, tmp_path):
     code, out, err = run("plot", "hist", "eyeriss", "conv1d", *FEW, "--json")
     document = json.loads(out)
-    assert (code, err, document["kind"], document["files"]) == (0, "", "histogram", [])
+    assert (code, err, document["kind"], document["files"]) == (0, "", "hist", [])
     assert sum(row["sampled"] for row in document["rows"]) == 300
     assert list(tmp_path.iterdir()) == []
     document = json.loads(run("plot", "hist", "eyeriss", "conv1d", *FEW, "--json", "-o", "a.png")[1])
@@ -99,13 +99,13 @@ def test_plot__draws_the_mapping_that_map_writes(run, tmp_path, kind, monkeypatc
 
 @pytest.mark.parametrize(
     ("kind", "search"),
-    [("time", "map_with_cache"), ("network", "map_with_cache"), ("front", "map_front"), ("histogram", "census")],
+    [("cycles", "map_with_cache"), ("network", "map_with_cache"), ("front", "map_front"), ("hist", "census")],
 )
 def test_plot__stops_its_search_when_it_is_told_to(run, monkeypatch, kind, search):
     given: list[object] = []
     module = import_module(
         {"map_front": "accelsim.search.exact.front", "census": "accelsim.population.census"}.get(
-            search, "accelsim.cli.mapping"
+            search, "accelsim.api.layers"
         )
     )
     known = getattr(module, search)
@@ -119,19 +119,19 @@ def test_plot__stops_its_search_when_it_is_told_to(run, monkeypatch, kind, searc
     assert given == [2.5 if search == "census" else Budget(seconds=2.5)]
 
 
-def test_plot__a_mapping_that_is_not_proved_is_said_to_be_none(run, tmp_path):
+def test_plot__says_that_a_mapping_is_not_proved_optimal(run, tmp_path):
     (tmp_path / "large.yaml").write_text("workload: {name: large, gemm: {M: 4096, N: 8192, K: 28672}}")
     code, _, said = run("plot", "energy", "gpu_sm", "large.yaml", "--time-limit", "0.001", "--no-cache")
     assert (code, said.startswith("large: the mapping drawn is ")) == (0, True)
     assert "optimal (proved)" not in said
 
 
-def test_plot__compare_takes_several_machines_and_layers(run):
+def test_plot__spreads_takes_several_architectures_and_layers(run):
     code, out, _ = run("plot", "spreads", "eyeriss,two_level", "conv1d", *FEW, "--json", "--set", "buffer=32 B")
     assert code == 0
     assert [row["name"] for row in json.loads(out)["rows"]] == ["eyeriss", "two_level"]
     code, out, _ = run("plot", "spreads", "eyeriss,two_level", "conv1d", *FEW)
-    assert (code, out) == (0, "Written to compare_2_machines_conv1d.png\n")
+    assert (code, out) == (0, "Written to spreads_2_architectures_conv1d.png\n")
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,14 @@ def test_plot__compare_takes_several_machines_and_layers(run):
         (("energy", "eyeriss", "conv1d", "-o", "a.pdf"), "a.pdf: a picture is a .png or a .svg file"),
         (("energy", "eyeriss", "vgg16"), "say which: --layer"),
         (("energy", "eyeriss", "conv1d", "--over", "cycles"), "--over is for `accelsim plot density`"),
-        (("histogram", "eyeriss", "conv1d", "--mapping", "m.yaml"), "--mapping is for `accelsim plot energy`"),
+        (("hist", "eyeriss", "conv1d", "--mapping", "m.yaml"), "--mapping is for `accelsim plot energy`"),
         (("energy", "eyeriss", "conv1d", "--width", "0"), "expected a width of 2 to 40 inches, got '0'"),
-        (("compare", "eyeriss,", "conv1d"), "expected names with a comma between them, got 'eyeriss,'"),
-        (("compare", "eyeriss", "vgg16", "--layer", "conv1_1,conv9"), "has no layer 'conv9'"),
-        (("compare", "eyeriss,nvdla", "conv1d", "--set", "bufer=3"), "bufer: no file defines this parameter"),
+        (("spreads", "eyeriss,", "conv1d"), "expected names with a comma between them, got 'eyeriss,'"),
+        (("spreads", "eyeriss", "vgg16", "--layer", "conv1_1,conv9"), "has no layer 'conv9'"),
+        (("spreads", "eyeriss,nvdla", "conv1d", "--set", "bufer=3"), "bufer: no file defines this parameter"),
         (("architecture", "eyeris"), "did you mean 'eyeriss'?"),
+        (("compare", "eyeriss", "conv1d"), "it is `spreads` now"),
+        (("time", "eyeriss", "conv1d"), "it is `cycles` now"),
     ],
 )
 def test_plot__mistakes_end_with_a_sentence(run, tmp_path, arguments, said):

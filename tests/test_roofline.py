@@ -40,7 +40,7 @@ def test_stand__no_mapping_is_above_the_roof(machine):
 
 def test_command__prints_draws_and_takes_several_workloads(run, tmp_path):
     picture = tmp_path / "roof.svg"
-    code, out, _ = run("roofline", "two_level", "conv1d", "conv1d", "-o", picture)
+    code, out, _ = run("roofline", "two_level", "conv1d", "conv1d", "--plot", picture)
     assert code == 0
     assert out.count("conv1d") == 2
     assert "no level has a bandwidth" in out.lower()
@@ -59,7 +59,7 @@ def test_command__prints_draws_and_takes_several_workloads(run, tmp_path):
         (("a100", "conv", "--objective", "edp"), "--objective: a100 is a GPU"),
         (("a100", "conv", "--batch", "2", "--set", "batch=3"), "both set batch"),
         (("a100", "gemm", "--set", "nosuch=3"), "nosuch"),
-        (("eyeriss", "conv", "-o", "roof.gif"), ".png or .svg"),
+        (("eyeriss", "conv", "--plot", "roof.gif"), ".png or .svg"),
     ],
 )
 def test_command__says_what_is_wrong(run, arguments, said):

@@ -13,6 +13,7 @@ from accelsim import load_architecture, load_workload
 from accelsim.api.networks import map_network
 from accelsim.results.worth import parts_of
 from accelsim.search.mapper import map_einsum
+from accelsim.show.report import energy, times
 
 
 def rows(run, *arguments):
@@ -97,10 +98,10 @@ def test_sizes__of_a_workload_are_rows(run):
 
 def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    file, picture = tmp_path / "runs.csv", tmp_path / "runs.png"
-    asked = ("--set", "glb=2B,64KiB", "--csv", file, "--plot", picture, "--quiet")
+    folder, picture = tmp_path / "tables", tmp_path / "runs.png"
+    asked = ("--set", "glb=2B,64KiB", "--csv", folder, "--plot", picture, "--quiet")
     code, out, err = run("map", "--mapspace", "even", "eyeriss", "conv", *asked)
-    found = list(csv.DictReader(file.read_text().splitlines()))
+    found = list(csv.DictReader((folder / "runs.csv").read_text().splitlines()))
 
     assert code == 1
     assert [bool(row["no_valid_mapping"]) for row in found] == [True, False]
@@ -224,7 +225,7 @@ def test_layers_that_do_not_multiply_and_add__are_in_no_sweep_unless_asked_for(r
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("two_level", "conv1d", "--set", "buffer=16B,24B", "--top", "2"), "--top: not for several machines"),
+        (("two_level", "conv1d", "--set", "buffer=16B,24B", "--top", "2"), "--top: not for several architectures"),
         (("two_level,h100_sxm", "gemm"), "GPUs and systems are mapped one at a time"),
         (("two_level", "conv1d", "--plot", "x.png"), "--plot: draws several values"),
         (("two_level", "conv1d", "--set", "buffer=16B,,24B"), "buffer"),
@@ -275,14 +276,14 @@ def test_why__looks_at_each_part_that_may_change():
         assert all(each.energy == machine.energy for each in machines.values())
 
 
-def test_why__has_no_mapping_where_a_part_is_too_small(run):
+def test_sensitivity__has_no_mapping_where_a_part_is_too_small(run):
     code, out, _ = run("map", "--mapspace", "even", "eyeriss", "conv", "--set", "glb=4 B", "--sensitivity")
     assert code == 0
     assert re.search(r"^GLB size +4 B +no mapping", out, re.MULTILINE)
-    assert "What it depends on" in out
+    assert "Sensitivity  change of the lowest energy when one resource is scaled" in out
 
 
-def test_why__is_of_one_layer(run):
+def test_sensitivity__is_of_one_layer(run):
     assert "--sensitivity: of one layer" in run("map", "--mapspace", "even", "eyeriss", "alexnet", "--sensitivity")[2]
 
 
@@ -291,36 +292,35 @@ def test_map__says_what_the_other_optimum_costs(objective, other, run):
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     one, two = (map_einsum(machine, layer, objective=goal, uneven=False).best for goal in (objective, other))
     more, cycles = two.energy_pj / one.energy_pj - 1, two.cycles / one.cycles
-    said = {
-        "energy": f"{100 * more:.3g} % more energy, {1 / cycles:.2g}x faster: --objective cycles",
-        "cycles": f"{-100 * more:.3g} % less energy, {cycles:.2g}x the cycles: --objective energy",
-    }
-    assert (
-        f"trade        {said[objective]}\n"
-        in run("map", "--mapspace", "even", "eyeriss", "conv", "--objective", objective)[1]
-    )
+    speed = f"{1 / cycles:.3g}x faster" if cycles < 1 else f"{cycles:.3g}x slower"
+    costs = f"{1e3 * two.seconds:.4g} ms ({speed}) for {energy(two.energy_pj, 5)} ({100 * more:+.3g} %)"
+    out = " ".join(run("map", "--mapspace", "even", "eyeriss", "conv", "--objective", objective)[1].split())
+    assert f"alternative {costs}: --objective {other}" in out
 
 
-def test_rows__have_the_trade_and_the_units_of_each_run(run, tmp_path):
+def test_rows__have_the_alternative_and_the_units_of_each_run(run, tmp_path):
     """What a run by itself reports; no row is on 2 of 168 units without a word."""
-    file = tmp_path / "rows.csv"
     dataflows = ("eyeriss_weight_stationary", "none")
-    out = run("map", "--mapspace", "even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", file)[1]
-    for dataflow, row in zip(dataflows, csv.DictReader(file.read_text().splitlines()), strict=True):
+    out = run("map", "--mapspace", "even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", tmp_path)[
+        1
+    ]
+    for dataflow, row in zip(dataflows, csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()), strict=True):
         asked = ("map", "--mapspace", "even", "eyeriss", "conv", "-c", dataflow, "--objective")
         best, fastest = (json.loads(run(*asked, goal, "--json")[1])["result"] for goal in ("energy", "cycles"))
-        said = re.search(r"\ntrade +(.*): --objective", run(*asked, "energy")[1])[1]
+        faster = times(best["cycles"] / fastest["cycles"])
+        said = f"{faster} faster, energy {100 * (fastest['energy_pj'] / best['energy_pj'] - 1):+.3g} %"
+        assert re.search(rf"\nalternative .*\({faster} faster\) for .*: --objective cycles", run(*asked, "energy")[1])
         used = round(best["utilization"]["spatial"] * 168)
         line = " ".join(out[out.index(f"\n{dataflow} ") :].split())  # a cell that breaks stands alone in its lines
 
         assert (int(row["compute_used"]), int(row["compute_instances"])) == (used, 168)
         assert (float(row["other_energy_pj"]), int(row["other_cycles"])) == (fastest["energy_pj"], fastest["cycles"])
         assert re.match(rf"{dataflow} .* {used} of 168 \S+ \S+ {re.escape(said)}", line)
-    assert "Trade: what the best even mapping for cycles costs instead." in out
+    assert "alternative: the best even mapping for cycles" in out
 
 
-def test_map__says_nothing_of_a_trade_that_there_is_not(run):
-    assert "trade" not in run("map", "--mapspace", "even", "two_level", "conv1d")[1]
+def test_map__reports_no_alternative_that_there_is_not(run):
+    assert "alternative" not in run("map", "--mapspace", "even", "two_level", "conv1d")[1]
 
 
 def folder_of(run, path, *arguments):

@@ -93,7 +93,7 @@ def test_text__says_once_what_rows_have_in_common():
 
 
 COMMANDS = [
-    ("show systolic_tpu_v1", {"energies": "energy_table", "area": "area", "peak": "peak", "levels": "levels"}),
+    ("show systolic_tpu_v1", {"energy": "energy_table", "area": "area", "peak": "peak", "levels": "levels"}),
     ("show alexnet", {"layers": "layers"}),
     ("list workloads", {"workloads": "workloads"}),
     ("list gpus", {"gpus": "gpus"}),
@@ -132,7 +132,7 @@ def test_roofline__names_its_tables_alike_where_one_is_empty(tmp_path):
 def test_commands__say_where_the_tables_are(tmp_path, capsys):
     target = tmp_path / "new"
     assert main(["show", "eyeriss", "--csv", str(target)]) == 0
-    names = ("levels", "energies", "peak")
+    names = ("levels", "energy", "peak")
     assert capsys.readouterr().out.endswith(
         f"\nWritten to {', '.join(str(target / f'{name}.csv') for name in names)}\n"
     )

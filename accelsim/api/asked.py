@@ -51,7 +51,7 @@ class Asked:
         if self.on_progress is not None and not callable(self.on_progress):
             raise TypeError(f"on_progress: expected a function of one argument, got {self.on_progress!r}")
         if self.sample is not None and (self.listed or self.mapspace == "uneven" or self.imperfect or self.padded):
-            raise AccelsimError("sample: a random search draws even mappings with perfect factors, and lists none")
+            raise AccelsimError("sample: not with top, uneven or factors: it draws even mappings with perfect factors")
         if self.listed and (self.mapspace == "uneven" or self.imperfect or self.padded):
             raise AccelsimError("top: only even mappings with perfect factors are listed")
 
@@ -76,7 +76,7 @@ class Asked:
 
     @property
     def within(self) -> float | None:
-        """Share (0..1) of the optimum within which mappings are listed; None where a number is asked for."""
+        """Share (0..1) of the optimum within which mappings are listed; None where a number of them is asked for."""
         if isinstance(self.top, int) or str(self.top).strip().isdigit():
             return None
         if (share := read_share(str(self.top))) is None:

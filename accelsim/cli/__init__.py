@@ -278,7 +278,7 @@ def metrics(text: str) -> tuple[str, ...]:
 
 def top(text: str) -> int | float:
     """How many mappings are listed, or within which share of the optimum: `20`, `1%`, `0.01`."""
-    return int(text) if re.fullmatch("0*[1-9][0-9]{0,17}", text) else share(text)
+    return positive_int(text) if text.isdigit() else share(text)
 
 
 def override(text: str) -> tuple[str, str]:
@@ -325,9 +325,10 @@ class Parser(argparse.ArgumentParser):
             unknown = [word.strip("'\"()") for word in message.replace(",", " ").split()]
         if choice and choice[1] in ("COMMAND", "TASK"):
             message = f"no command '{choice[2]}'"
-        former = [
-            f"it is `{self.former[name]}` now" for word in unknown if (name := word.partition("=")[0]) in self.former
-        ]
+        names = [word.partition("=")[0] for word in unknown if choice or word.startswith("-")]
+        if choice and choice[1] not in ("COMMAND", "TASK"):
+            names = [f"KIND {name}" for name in names]
+        former = [f"it is `{self.former[name]}` now" for name in names if name in self.former]
         close = [near_miss(word.partition("=")[0], known) for word in unknown if word not in known]
         hint = next(filter(None, [*former, *close]), "")
         if not hint and (choice or "unrecognized" in message or "required" in message):

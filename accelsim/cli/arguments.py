@@ -5,8 +5,7 @@ its name, the module of `accelsim.cli` that has its function, its group, and wha
 argument, such as `--seed N whole_number = 0`, and after two blanks what it is for. `[N]` may be left out, `N...` are
 several; `{a,b}` are choices, or a table of `TABLES`; then follow a function of `accelsim.cli` that reads the value,
 where it is not that of `READERS`, `repeated` or `required`, `= 0` the default, and `as name` the attribute, where it
-has another name.
-A row without a text names shared arguments, or places such as `ARCH`.
+has another name. A row without a text names shared arguments, or places such as `ARCH`.
 `# title: text` begins a group of arguments; `> text` ends the help.
 """
 
@@ -55,6 +54,8 @@ FORMER = {
     **{"--pad": "--factors padded", "--mappings": "--sample", "--search": "--sample", "--seconds": "--time-limit"},
     **{"--memory": "--memory-limit", "--limit": "--require", "--why": "--sensitivity", "--workers": "--jobs"},
     **{"--one-mapping": "--shared-mapping", "--sequence": "--seq-len", "--within": "--top", "--precision": "--dtype"},
+    **{"KIND histogram": "hist", "KIND within": "cdf", "KIND stacks": "layers", "KIND time": "cycles"},
+    **{"KIND compare": "spreads"},
 }
 """Names of earlier versions, and what to write instead."""
 cli.Parser.former = FORMER

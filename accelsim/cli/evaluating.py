@@ -43,7 +43,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     """Evaluate one mapping, or walk its loop nest."""
     if arguments.trace:
         return _trace(arguments)
-    cli.refuse(arguments, "of --trace", "tensor", "level", "steps")
+    cli.refuse(arguments, "only with --trace", "tensor", "level", "steps")
     if arguments.mapping is None:
         raise AccelsimError(
             "MAPPING is missing: a file, or a name of `accelsim list mappings`; `map` finds the best one"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from accelsim.api.problem import MappingProblem, apart, find_files, find_layer, read_problem
@@ -69,7 +68,7 @@ def read_machines(arguments: argparse.Namespace) -> list[MappingProblem]:
     """Read each of the architectures between commas with the workload; a parameter must be one of some file."""
     params, names = read_params(arguments), split(arguments.arch)
     if len(names) == 1:
-        return [replace(read(arguments), layer=None)]
+        return [read(argparse.Namespace(**{**vars(arguments), "layer": None}))]
     files = [find_files({"architecture": name, "workload": arguments.workload}) for name in names]
     check_overrides(params, [path for several in files for path in several.values()])
     found = []

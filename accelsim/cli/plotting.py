@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 def spread_command(arguments: argparse.Namespace) -> int:
     """Count the mappings of each layer on each architecture."""
+    _need_plot(arguments, "hist")
     problems = spec.read_machines(arguments)
     for problem in problems:
         problem.check_constraints()
@@ -65,6 +66,11 @@ def spread_command(arguments: argparse.Namespace) -> int:
     return cli.NO_VALID_MAPPING if missing and code == cli.DONE else code
 
 
+def _need_plot(arguments: argparse.Namespace, usual: str) -> None:
+    if arguments.kind != usual and not arguments.plot:
+        arguments.parser.error(f"argument --kind: name a file to draw, such as --plot {arguments.kind}.png")
+
+
 def sizing_command(arguments: argparse.Namespace) -> int:
     """Show the least that a layer costs for each size of a buffer."""
     problem = spec.read(arguments)
@@ -75,6 +81,7 @@ def sizing_command(arguments: argparse.Namespace) -> int:
 
 def sweep_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
+    _need_plot(arguments, "front")
     if arguments.html:
         refuse_page(arguments.html, "sweep.html")
     if arguments.plot:

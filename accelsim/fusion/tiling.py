@@ -134,16 +134,16 @@ def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | 
         elif level.size_words is None:
             why.append(f"{level.name} has a size for each role")
         elif roles & level.bypass:
-            why.append(f"{level.name} does not keep {' and '.join(sorted(roles & level.bypass))}")
+            why.append(f"{level.name} does not store {' and '.join(sorted(roles & level.bypass))}")
         elif names := asked("bypass", [level]):
-            why.append(f"constraints ask {level.name} to bypass {names}")
+            why.append(f"constraints require {level.name} to bypass {names}")
         elif names := asked("keep", architecture.levels[:index]):
             why.append(f"constraints ask a level outside {level.name} to keep {names}")
         elif any(roles & outer.keep for outer in architecture.levels[1:index]):
-            why.append(f"a level outside {level.name} has to keep what would stay in it")
+            why.append(f"a level outside {level.name} has to store what would stay in it")
         else:
             found[level.name] = index
-    return found or f"no level of {architecture.name} can keep an intermediate: {'; '.join(why) or 'it has no buffer'}"
+    return found or f"no level of {architecture.name} can store an intermediate: {'; '.join(why) or 'it has no buffer'}"
 
 
 def storage_words(tensor: Tensor, level: Level) -> int:

@@ -132,7 +132,7 @@ def _busy(architecture: Architecture, index: int) -> tuple[float | None, str]:
         pj += up * (entry["read"] + entry["update"]) if role == "Outputs" else down * entry["read"]
     if not requested:
         return None, "bandwidth not limited"
-    return pj / level.block_size / architecture.compute.cycles_per_mac, f"as the MACs ask: {', '.join(requested)}"
+    return pj / level.block_size / architecture.compute.cycles_per_mac, f"accesses of the MACs: {', '.join(requested)}"
 
 
 def _dearest(architecture: Architecture, level: Level, actions: Sequence[str]) -> float:

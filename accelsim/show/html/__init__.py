@@ -38,7 +38,7 @@ from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
 from accelsim.show.report.tables import COSTS, designs_table, sweep_lines
 from accelsim.show.report.tables import said as in_words
-from accelsim.show.report.verdicts import verdict
+from accelsim.show.report.verdicts import question, verdict
 from accelsim.show.table import Column, Piece, Row, Table
 
 _LONG_NAME = 16
@@ -316,7 +316,7 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
     }
     data = _data(shown, architecture, einsum, edges, histogram=histogram)
     data["complete_front"] = census.front.stop == "exhausted" and len(data["mappings"]) >= len(census.front.points)
-    title = f"All mappings of {einsum.name} onto {architecture.name}"
+    title = f"All mappings of {einsum.name} on {architecture.name}"
     about = "" if census.exact else "About "
     lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
     charts = _explorer(spread=True) + _machine(architecture, census.best)
@@ -327,16 +327,17 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     """Write a page on what a search found: see `census_report`; `zeros` is what a report says of them."""
     shown = [Chosen("best", "best", search.best)]
     shown += [Chosen(f"rank {rank}", "named", found) for rank, (found, *_) in enumerate(search.ties[1:_RANKED], 2)]
-    charts = section("zeros", "Zeros", written(zeros)) if zeros else ""
+    charts = section("zeros", "Sparsity", written(zeros)) if zeros else ""
     charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
     figures = [*headline(search.best, architecture, einsum, search), *ranked_report(search)]
-    title = f"{einsum.name} mapped onto {architecture.name}"
-    lead = f"This mapping takes {energy(search.best.energy_pj)}; {verdict(search)}."
+    title = f"{einsum.name} on {architecture.name}"
+    asked = question(search.objective, search.space).capitalize()
+    lead = f"{asked}: {verdict(search)}. It uses {energy(search.best.energy_pj)}."
     return page(title, lead, _sections(figures, charts), _data(shown, architecture, einsum))
 
 
 def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum) -> str:
-    """Write a page on the mappings that no other one beats: see `census_report`."""
+    """Write a page on a Pareto front: see `census_report`."""
     least = min(front.points, key=lambda point: point.energy_pj)
     shown = [Chosen(f"front {number}", "front", point) for number, point in enumerate(front.points, 1)]
     shown.sort(key=lambda each: each.result is not least)
@@ -346,11 +347,10 @@ def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum)
     data["complete_front"] = front.stop == "exhausted" and len(data["mappings"]) == len(front.points)
     listed = [replace(part, most=len(part.rows)) for part in report_on_front(front) if isinstance(part, Table)]
     kind = front.space.kind
-    proved = f"no other {kind} mapping beats one of these (proved)"
-    proved = proved if front.stop == "exhausted" else "others may beat these"
+    proved = f"complete (proved) among {kind} mappings" if front.stop == "exhausted" else "incomplete"
     lead = f"{len(front.points):,} mappings, compared in {data['front']}: {proved}."
     charts = _explorer(spread=False) + _machine(architecture, least)
-    return page(f"Front of {einsum.name} on {architecture.name}", lead, _sections(listed, charts), data)
+    return page(f"Pareto front of {einsum.name} on {architecture.name}", lead, _sections(listed, charts), data)
 
 
 def _sections(figures: Iterable[Piece], charts: str, more: str = "") -> str:
@@ -395,7 +395,7 @@ def _machine(architecture: Architecture, best: Result) -> str:
     svg = figure_bytes(plot_mapping(best, architecture), ["svg"])["svg"].decode()
     svg = re.sub("<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     drawn = f'<div class="machine">{svg}</div>'
-    title = section("machine", "The machine, as the best mapping uses it", drawn)
+    title = section("machine", "The architecture, as the best mapping uses it", drawn)
     return f'<div class="pair">{title}{section("roofline", "Roofline", frame("roofline"))}</div>'
 
 
@@ -436,9 +436,7 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     if len(kept) < len(rows):
         lead += f" The page shows {len(kept):,} of them, those of the front first."
     sections = section("figures", "In numbers", written(lines))
-    sections += sweep_frames(
-        varied, f"{dot}; triangles are bounds of designs that a finished one beats, which were not mapped"
-    )
+    sections += sweep_frames(varied, f"{dot}; triangles are lower bounds of dominated designs, which were not mapped")
     sections += section("designs", "Designs", table(f"{listed} {what}, those of the front first", listing))
     return page(about["name"], lead, sections, data, "explore.js")
 

@@ -447,7 +447,7 @@
     }), config);
     at("roofline-note").textContent = roofs.length
       ? `The best mapping does ${digits(data.macs / best.cycles)} of at most ${digits(peak)} MACs/cycle.${shown === best ? "" : ` Coloured: ${shown.label}.`}`
-      : "No level of this machine has a limited bandwidth: only the compute units bound the speed.";
+      : "No level of this architecture has a limited bandwidth: only the compute units bound the speed.";
   }
 
   // ---- the address, which says what is chosen ----

@@ -152,7 +152,7 @@ def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
     >>> axis_of("energy_pj", [3.4e10, 4.2e10]), axis_of("time_s", [1.6, 0.3]), axis_of("area_um2", [2.1e6])
     (('energy [mJ]', 1000000000.0), ('time [s]', 1.0), ('area [mm2]', 1000000.0))
     >>> axis_of("edp_pj_cycles", [4.6e17]), axis_of("cycles", [88e6])
-    (('EDP [1e15 pJ x cycle]', 1000000000000000.0), ('cycles', 1.0))
+    (('EDP [1e15 pJ*cycle]', 1000000000000000.0), ('cycles', 1.0))
     """
     cost = COSTS[column]
     scale, unit = cost.unit(max(values, default=1.0) or 1.0)

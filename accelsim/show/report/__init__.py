@@ -164,17 +164,21 @@ def tensor_colours(names: Sequence[str], output: str) -> dict[str, str]:
     return {name: known[name] if name in known else next(free, OTHER_COLOUR) for name in names}
 
 
-def objective_value(objective: str, value: float, digits: int = 4) -> str:
-    """Value of an objective with its unit.
+def objective_value(objective: str, value: float, digits: int = 4, clock_hz: float | None = None) -> str:
+    """Value of an objective with its unit; an EDP is in seconds where there is a clock.
 
     >>> objective_value("energy", 4.612e9), objective_value("cycles", 123456.0), objective_value("edp", 1.5e17)
-    ('4.612 mJ', '123,456 cycles', '1.5e+17 pJ x cycle')
+    ('4.612 mJ', '123,456 cycles', '1.5e+17 pJ*cycle')
+    >>> objective_value("edp", 1.5e17, clock_hz=2e8)
+    '750 uJ*s'
     """
     if objective == "energy":
         return energy(value, digits)
     if objective == "cycles":
         return f"{math.ceil(value):,} cycles"
-    return f"{value:.{digits}g}" + (" pJ x cycle" if objective == "edp" else "")
+    if objective == "edp" and clock_hz:
+        return format_si(value * 1e-12 / clock_hz, "J*s", digits)
+    return f"{value:.{digits}g}" + (" pJ*cycle" if objective == "edp" else "")
 
 
 def gap_text(gap: float | None) -> str:

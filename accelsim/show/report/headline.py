@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator
 
 from rich.text import Text
@@ -42,7 +43,9 @@ def headline(
     lines += [_offchip(result, architecture, einsum), ("bottleneck", *_bottleneck(result)), *_area(architecture)]
     wide = max(len(value) for _, value, _ in lines)
     for name, value, note in lines:
-        yield f"{name:<12} {value:<{wide}}  {note}".rstrip()
+        first, *more = textwrap.wrap(note, 65 - wide) or [""]
+        yield f"{name:<12} {value:<{wide}}  {first}".rstrip()
+        yield from (f"{'':<{15 + wide}}{line}" for line in more)
     for note in wider_operands(architecture, [einsum]):
         yield f"{'':<12} {note}"
 

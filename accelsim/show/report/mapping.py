@@ -259,7 +259,7 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
     )
     note = f"words of {'the busiest' if result.ragged else 'one'} instance; energy of all instances"
     yield Table("movement", columns, movement_rows(result, architecture, einsum), "Data movement", note)
-    yield dim("multicast: children served by one read; reduction: partial sums added before one update")
+    yield dim("multicast: children served by one read; reduction: sums added before one update")
     passed = [f"{n.link_transfers:,} of {n.tensor} below {n.level}" for n in result.networks if n.link_transfers]
     if passed:
         yield dim(f"Words that children take from their neighbours: {', '.join(passed)}. These read them for that.")
@@ -495,7 +495,7 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
         Column("energy", lambda row: row["energy_pj"] / row["dense_pj"] if row["dense_pj"] else None, percent),
     )
     yield Table("sparse", columns, found.rows())
-    yield "Energy is relative to that of the dense words; words in no column are not stored, or skipped further out."
+    yield "Energy is relative to the dense words; words in no column are not stored, or skipped at an outer level."
 
 
 def best_report(best: BestWithZeros | None) -> Iterator[Piece]:

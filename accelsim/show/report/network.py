@@ -20,7 +20,7 @@ from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
-from accelsim.search.result import SearchedSpace
+from accelsim.search.result import SearchedSpace, SearchResult
 from accelsim.show.report import (
     count,
     energy,
@@ -109,7 +109,7 @@ def network_report(
     more = "; +n: n more layers that are alike" if len(rows) < len(outcomes) else ""
     yield dim(f"Rows are per run of a layer; % and total include the count{more}.")
     if searches:
-        yield dim(f"gap: at most so far above the optimum, of {searches[0].space}; proved: 0")
+        yield dim(f"gap: above the lower bound of {_common(searches)}; -: unknown")
     for outcome in outcomes:
         if outcome.search is None:
             yield bold(f"{outcome.einsum.name}: not mapped, and not in the total")
@@ -217,11 +217,16 @@ def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | 
     optimal = sum(search.proof is not None and search.proof.proved for search in searches)
     many = f"{optimal} of {len(searches)} layers"
     if optimal == len(searches):
-        return f"{many} {proved(searches[0].space)}"
+        return f"{many} {proved(_common(searches))}"
     gap = above(None if total is None else total["gap"])
     even = sum(s.certificate is not None and s.certificate.proved for s in searches)
     more = f", {even} among even mappings" if even > optimal else ""
-    return f"{many} optimal (proved){more}; total {gap}"
+    return f"{many} optimal (proved){more}; {'total ' if 'above' in gap else ''}{gap}"
+
+
+def _common(searches: Sequence[SearchResult]) -> SearchedSpace:
+    """The mappings that all of some searches are about."""
+    return min((search.space for search in searches), key=lambda space: space.uneven)
 
 
 _MOST_APART = 6
@@ -240,7 +245,8 @@ def fusion_line(found: FusedNetwork) -> str:
     gain = times(ratio(found.unfused.energy_pj, found.totals.energy_pj))
     names = [", ".join(layer.name for layer in segment.layers) for segment in found.fused]
     fused = f"fusing {names[0]}" if len(names) == 1 else f"{len(names)} fused chains"
-    return f"{found.workload} on {found.architecture}: {fused if names else 'nothing fused'}, {gain} less energy"
+    said = f"{fused}, {gain} less energy" if names else "nothing fused"
+    return f"{found.workload} on {found.architecture}: {said}"
 
 
 def brief(found: FusedNetwork) -> Iterator[Piece]:

@@ -19,6 +19,7 @@ from accelsim.show.report import (
     count,
     energy,
     gap_text,
+    goal_name,
     large,
     left_out_line,
     objective_value,
@@ -59,7 +60,8 @@ def search_report(
 
 def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
     """What an exact search did, and the memory of its tables."""
-    return f"{nodes:,} nodes, {evaluated:,} mappings evaluated, {format_bits(8 * table_bytes)} of tables"
+    many = f"{evaluated:,} mapping{'' if evaluated == 1 else 's'} evaluated"
+    return f"{nodes:,} nodes, {many}, {format_bits(8 * table_bytes)} of tables"
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Piece]:
@@ -90,7 +92,8 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
     firsts = {row["rank"]: row for row in reversed(rows)}
     folded = [{**firsts[rank], "mappings": len(equal)} for rank, equal in enumerate(ties[:shown], 1)]
     tied = [Column("mappings", "mappings", count)] if len(ties) < len(search.ranked) else []
-    product = Column(search.objective, "value", lambda value: objective_value("", value, 5))
+    clock, named = search.best.clock_hz, search.objective
+    product = Column(goal_name(named), "value", lambda value: objective_value(named, value, 5, clock))
     columns = (
         Column("rank", "rank", left=False),
         *tied,
@@ -253,9 +256,7 @@ _SPARSE_COSTS = (
 )
 """Costs of the best mappings with sparsity."""
 NEST = Column("loop nest", "loop_nest", fold=True)
-NEST_KEY = dim(
-    "loop nest: level[stored tensors], temporal loops outermost first, x(...) and y(...) over the fanout below"
-)
+NEST_KEY = dim("loop nest: level[stored tensors] loops, outermost first; x(...), y(...): spatial")
 
 
 def _rejections(sample: Sample) -> Iterator[Piece]:
@@ -382,7 +383,9 @@ def _near_line(census: Census) -> str:
         where = f"within {100 * near.share:.3g} %" if near.share else "at the optimum"
         if near.complete and not near.share and near.mappings:
             where += f" (1 in {large(max(1, round(census.mappings / near.mappings)))})"
-        parts.append(f"{large(near.mappings)} {where}" if near.complete else f"{where} not counted (time limit)")
+        least = "" if near.complete else "at least "
+        known = near.complete or near.mappings
+        parts.append(f"{least}{large(near.mappings)} {where}" if known else f"{where} not counted (time limit)")
     return ", ".join(parts)
 
 

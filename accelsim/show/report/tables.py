@@ -138,10 +138,10 @@ def _peaks(peaks: Rows) -> Iterator[Piece]:
         f"without {outermost}": [row for row in known if row["component"] != outermost],
     }
     below: list[Row] = [{"component": what, "power_w": sum(row["power_w"] for row in of)} for what, of in sums.items()]
-    note = "all compute units and ports busy in each cycle; networks and control are not in it"
+    note = "all compute units and ports busy; without networks and control"
     yield Table("peak", columns, peaks, "Peak power", note, below=below)
     if len(known) < len(peaks):
-        yield "A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."
+        yield "Levels that have no bandwidth limit, and that MACs do not access, have no peak."
 
 
 def shipped_report(kind: str, rows: Rows) -> Iterator[Piece]:

@@ -11,7 +11,7 @@ from accelsim.inputs.units import format_bits, ratio
 from accelsim.results import Provenance
 from accelsim.search.result import Certificate, SearchedSpace, SearchResult
 from accelsim.show.report import gap_text, goal_name, large, objective_value, times
-from accelsim.show.table import Piece, heading
+from accelsim.show.table import Piece, heading, whole
 
 STOPS = {
     "budget": "the sample is complete",
@@ -22,7 +22,7 @@ STOPS = {
     "interrupted": "by an interrupt",
 }
 """Why a search ended before it was complete."""
-_WIDE, _INDENT = 84, 14
+_WIDE, _INDENT = 80, 14
 
 
 def lowest(objective: str) -> str:
@@ -68,9 +68,14 @@ def verdict(search: SearchResult) -> str:
         return f"best of {seen}random mappings, no bound"
     if proof.proved:
         return proved(proof.space)
+    return f"{above(proof.gap)} ({_unfinished(search)})"
+
+
+def _unfinished(search: SearchResult) -> str:
+    """Why a search did not prove its best mapping optimal."""
     if search.uneven_bound is not None and search.certificate is not None and search.certificate.proved:
-        return f"{above(proof.gap)} (even mappings proved; uneven search unfinished)"
-    return f"{above(proof.gap)} (stopped {STOPS.get(search.stop, search.stop)})"
+        return "even mappings proved; uneven search unfinished"
+    return f"stopped {STOPS.get(search.stop, search.stop)}"
 
 
 def question(objective: str, space: SearchedSpace) -> str:
@@ -96,12 +101,12 @@ def certificate_report(
     yield from labelled(lines)
 
 
-def labelled(lines: Mapping[str, str]) -> Iterator[str]:
+def labelled(lines: Mapping[str, str]) -> Iterator[Piece]:
     """Lines with a label each; what does not fit goes on below its text."""
     for name, text in lines.items():
-        first, *more = textwrap.wrap(text, _WIDE - _INDENT, break_long_words=False) or [""]
-        yield f"  {name:<{_INDENT - 2}}{first}"
-        yield from (" " * _INDENT + line for line in more)
+        first, *more = textwrap.wrap(text, _WIDE - _INDENT, break_long_words=False, break_on_hyphens=False) or [""]
+        yield whole(f"  {name:<{_INDENT - 2}}{first}")
+        yield from (whole(" " * _INDENT + line) for line in more)
 
 
 def _of_proof(search: SearchResult, proof: Certificate) -> dict[str, str]:
@@ -112,9 +117,10 @@ def _of_proof(search: SearchResult, proof: Certificate) -> dict[str, str]:
     if proof.proved:
         return {"verdict": f"{proved(proof.space)}: no mapping in the space below {less}"}
     digits = 6 if proof.gap < 0.01 else 4
-    best, bound = (objective_value(search.objective, value, digits) for value in (proof.value, proof.bound))
+    clock = search.best.clock_hz
+    best, bound = (objective_value(search.objective, each, digits, clock) for each in (proof.value, proof.bound))
     can = {"has": "can have", "uses": "can use"}[less.split()[0]]
-    lines = {"verdict": f"not proved: {verdict(search)}", "best": best}
+    lines = {"verdict": f"not proved: {_unfinished(search)}", "best": best}
     lines["bound"] = f"{bound}: no mapping in the space below {can} less" if proof.bound > 0 else "none yet"
     lines["gap"] = above(proof.gap)
     return lines
@@ -141,7 +147,7 @@ def _beside(
     lines["not in it"] = ", ".join([*missing, "fusion with neighbouring layers (accelsim fuse)"])
     proof, even = search.proof, search.even
     if even is not None and proof is not None and search.uneven_bound is None and even.value > proof.value:
-        value = objective_value(search.objective, even.value, 5)
+        value = objective_value(search.objective, even.value, 5, search.best.clock_hz)
         also = "also proved" if even.proved else above(even.gap)
         lines["even only"] = f"{value} (+{gap_text(even.value / proof.value - 1)}), {also}: --mapspace even"
     if population is not None and search.stop != "interrupted":
