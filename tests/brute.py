@@ -134,9 +134,9 @@ def every_mapping(architecture: Architecture, einsum: Einsum, constraints: Const
                     yield mapping
 
 
-def product(energy: float, cycles: float, outer_words: float = 0.0) -> Objective:
+def product(energy: float, cycles: float, offchip_words: float = 0.0) -> Objective:
     """A product of powers."""
-    return Objective("product", ((1.0, energy, cycles, outer_words),))
+    return Objective("product", ((1.0, energy, cycles, offchip_words),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,7 @@ class Truth:
         The valid ones.
     energy_pj : float64[V]
     cycles : int64[V]
-    outer_words : int64[V]
+    offchip_words : int64[V]
         Storage words read from, filled into and updated in the outermost level.
     used_words : int64[V, L]
         Storage words of the tiles that one instance holds.
@@ -307,7 +307,7 @@ class Truth:
     batch: Batch
     energy_pj: Floats
     cycles: Ints
-    outer_words: Ints
+    offchip_words: Ints
     used_words: Ints
 
     @property
@@ -332,7 +332,7 @@ class Truth:
         """Value of an objective for each mapping: float64[V]."""
         found = np.zeros(self.valid)
         for weight, energy, cycles, words in objective.terms:
-            found += weight * self.energy_pj**energy * self.cycles.astype(float) ** cycles * self.outer_words**words
+            found += weight * self.energy_pj**energy * self.cycles.astype(float) ** cycles * self.offchip_words**words
         return found
 
     def values(self, energy_power: float = 1.0, cycles_power: float = 0.0) -> Floats:

@@ -12,7 +12,7 @@ from accelsim.results.worth import with_room
 from accelsim.search.mapper import map_einsum
 
 
-@pytest.mark.parametrize("objective", ["energy", "cycles", "outer_words"])
+@pytest.mark.parametrize("objective", ["energy", "cycles", "offchip_words"])
 @pytest.mark.parametrize(("machine", "layer"), [("two_level", "conv1d"), ("two_level", "depthwise")])
 def test_bound__is_the_optimum_of_each_size(machine, layer, objective, run):
     """Also one word below each size, where the size before is the best."""

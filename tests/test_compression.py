@@ -81,7 +81,7 @@ def test_evaluation__charges_the_compressed_share_of_the_executed_words(case, rn
         assert result.levels[index].cycles == needed
         assert result.levels[index].used_words == math.ceil(held)
         if index == 0:
-            assert result.outer_words == math.ceil(read + written)
+            assert result.offchip_words == math.ceil(read + written)
         cycles = max(cycles, needed)
     leaks = [machine.energy.energy_pj(level.name, "*", "leak") for level in machine.levels]
     energy_pj += math.fsum(
@@ -176,7 +176,7 @@ def test_compression__of_a_gemm_worked_by_hand():
         moved = {t.tensor: (t.reads + t.updates, t.energy_pj) for t in result.tensors if t.level == "DRAM"}
         assert moved == {"Inputs": (20, 120.0), "Weights": (15, 150.0), "Outputs": (12, 40.0)}
         assert result.levels[0].cycles == cycles
-        assert result.outer_words == 31
+        assert result.offchip_words == 31
 
 
 def test_compression__is_not_that_of_partial_sums():
@@ -207,7 +207,7 @@ def test_compression__by_half_is_as_words_of_half_the_bits():
             map_einsum(*of, objective=objective, uneven=False).best for of in ((halves, wide), (narrow, eight))
         )
         assert (found.energy_pj, found.cycles, found.mapping) == (expected.energy_pj, expected.cycles, expected.mapping)
-        assert found.outer_words == expected.outer_words
+        assert found.offchip_words == expected.offchip_words
 
 
 def test_compression__lets_larger_tiles_in_and_never_costs_more():
@@ -229,14 +229,14 @@ def test_front__has_the_whole_words_of_its_mappings():
     machine = two_levels(compression={"Inputs": Fraction(3, 5), "Weights": Fraction(3, 4)})
     small = replace(machine.levels[1], compression=dict.fromkeys(ROLES, Fraction(3, 5)))
     machine = replace(machine, levels=(machine.levels[0], small))
-    columns = ("outer_words", f"capacity:{small.name}")
+    columns = ("offchip_words", f"capacity:{small.name}")
     found = map_front(machine, GEMM, columns, workers=1)
-    assert found.values == tuple((point.outer_words, point.levels[1].used_words) for point in found.points)
-    assert [[row["outer_words"], row[f"{small.name}_words"]] for row in found.rows()] == list(map(list, found.values))
+    assert found.values == tuple((point.offchip_words, point.levels[1].used_words) for point in found.points)
+    assert [[row["offchip_words"], row[f"{small.name}_words"]] for row in found.rows()] == list(map(list, found.values))
     outer = machine.levels[0]
     for point in found.points:
         moved = [t.storage_words(t.total_words, outer.word_bits) for t in point.tensors if t.level == outer.name]
-        assert sum(moved) <= point.outer_words < sum(moved) + 1
+        assert sum(moved) <= point.offchip_words < sum(moved) + 1
     words, held = zip(*found.values, strict=True)
     assert list(words) == sorted(set(words))
     assert list(held) == sorted(set(held), reverse=True)
@@ -249,17 +249,17 @@ def test_front__has_the_whole_words_of_its_mappings():
     assert any(check.agrees is False for check in checks)
 
 
-def test_census__counts_outer_words_as_compressed():
+def test_census__counts_offchip_words_as_compressed():
     machine = two_levels(compression={"Inputs": Fraction(3, 5), "Weights": Fraction(3, 4)})
     found = census(machine, GEMM, samples=200, workers=1)
     plain = census(two_levels(), GEMM, samples=200, workers=1)
-    words, raw = found.range_of("outer_words"), plain.range_of("outer_words")
+    words, raw = found.range_of("offchip_words"), plain.range_of("offchip_words")
     assert (found.mappings, raw.lowest) == (plain.mappings, 20 + 15 + 12)
     assert words.lowest == math.ceil(12 + 11.25 + 12)
     assert words.lowest_proved
-    drawn = [found.sample.result(index).outer_words for index in range(len(found.sample))]
-    assert drawn == found.sample.outer_words[: len(drawn)].tolist()
-    assert words.lowest <= found.sample.mean("outer_words").value <= words.highest < raw.highest
+    drawn = [found.sample.result(index).offchip_words for index in range(len(found.sample))]
+    assert drawn == found.sample.offchip_words[: len(drawn)].tolist()
+    assert words.lowest <= found.sample.mean("offchip_words").value <= words.highest < raw.highest
 
 
 @pytest.mark.parametrize(

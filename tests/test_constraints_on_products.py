@@ -106,17 +106,17 @@ def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsy
     (tmp_path / "w.yaml").write_text("workload: {name: w, gemm: {M: 4, N: 6, K: 8}}")
     (tmp_path / "c.yaml").write_text("constraints: {limits: [cycles <= 1e6]}")
     asked = ["map", "two_level", str(tmp_path / "w.yaml"), "--no-cache", "--constraints", str(tmp_path / "c.yaml")]
-    assert main([*asked, "--require", "outer_words <= 400", "-o", str(tmp_path / "out")]) == 0
+    assert main([*asked, "--require", "offchip_words <= 400", "-o", str(tmp_path / "out")]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "lowest energy with cycles <= 1000000 and outer_words <= 400: optimal (proved)" in said
+    assert "lowest energy with cycles <= 1000000 and offchip_words <= 400: optimal (proved)" in said
     assert main(["verify", str(tmp_path / "out")]) == 0
     document = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert document["limits"] == ["outer_words <= 400"]
-    assert document["search"]["limits"] == ["cycles <= 1000000", "outer_words <= 400"]
+    assert document["limits"] == ["offchip_words <= 400"]
+    assert document["search"]["limits"] == ["cycles <= 1000000", "offchip_words <= 400"]
     capsys.readouterr()
-    assert main([*asked, "--require", "outer_words <= 100"]) == 1
+    assert main([*asked, "--require", "offchip_words <= 100"]) == 1
     said = capsys.readouterr().err
-    assert "outer_words is at least " in said
+    assert "offchip_words is at least " in said
     assert "nearest miss" in said
 
 
@@ -143,7 +143,7 @@ def test_limits__that_cannot_be_read_are_mistakes_with_a_place(tmp_path, capsys,
 
 
 @pytest.mark.parametrize(
-    "limit", ["energy <= 3.00000000001 uJ", "energy <= 0.7 fJ", "cycles <= 3.7", "outer_words <= 9e6"]
+    "limit", ["energy <= 3.00000000001 uJ", "energy <= 0.7 fJ", "cycles <= 3.7", "offchip_words <= 9e6"]
 )
 def test_limits__and_what_exceeds_them_differ_in_print(limit):
     read = Limit.parse(limit)
@@ -156,7 +156,7 @@ def test_limits__and_what_exceeds_them_differ_in_print(limit):
 
 def test_limits__that_nothing_keeps_are_explained_within_the_seconds_asked_for():
     machine, layer = load_architecture("nvdla"), load_workload("conv").layers[0]
-    asked, started = Constraints(limits=("outer_words <= 10", "energy <= 1 pJ")), time.monotonic()
+    asked, started = Constraints(limits=("offchip_words <= 10", "energy <= 1 pJ")), time.monotonic()
     with pytest.raises(NoValidMappingError):
         map_einsum(machine, layer, constraints=asked, budget=Budget(seconds=4.0), uneven=False)
     assert time.monotonic() - started < 30.0  # the search alone takes seconds on a busy machine, the rest ten for each

@@ -53,7 +53,7 @@ def test_descent__finds_a_valid_mapping_of_the_value_it_says(seed, power):
     assert result.valid
     assert not space.constraints.broken_by(result.mapping, space.encoded.einsum)
     assert result.cycles <= space.most[1]
-    columns = result.energy_pj, result.cycles, result.outer_words
+    columns = result.energy_pj, result.cycles, result.offchip_words
     assert found.column[:3] == pytest.approx(columns, rel=1e-12)
     value = math.prod(column**exponent for column, exponent in zip(columns, power, strict=False))
     assert found.value == pytest.approx(value, rel=1e-9)

@@ -105,7 +105,7 @@ def check_front(case: Problem, known: Truth, columns: tuple[str, ...]) -> None:
     all_values = {
         "energy": known.energy_pj,
         "cycles": known.cycles,
-        "outer_words": known.outer_words,
+        "offchip_words": known.offchip_words,
         f"capacity:{architecture.levels[level].name}": known.used_words[:, level],
     }
     result = map_front(architecture, einsum, columns, constraints=constraints, workers=1)
@@ -114,7 +114,7 @@ def check_front(case: Problem, known: Truth, columns: tuple[str, ...]) -> None:
 
 def draw_objective(known: Truth, rng: np.random.Generator) -> Objective:
     """A sum or product in which each quantity counts about as much as any other."""
-    scale = [float(np.median(values)) or 1.0 for values in (known.energy_pj, known.cycles, known.outer_words)]
+    scale = [float(np.median(values)) or 1.0 for values in (known.energy_pj, known.cycles, known.offchip_words)]
     terms = []
     for _ in range(int(rng.integers(1, 4))):
         powers = [float(power) for power in rng.choice([0.0, 1.0, 2.0, 0.5], 3, p=[0.4, 0.4, 0.1, 0.1])]
@@ -129,11 +129,11 @@ def draw_objective(known: Truth, rng: np.random.Generator) -> Objective:
 def check_objective(case: Problem, known: Truth, rng: np.random.Generator) -> None:
     """The best mapping of any objective, with costs limited to what some mapping has exactly."""
     architecture, einsum, constraints = case
-    named = [Objective.parse(name) for name in ("energy", "cycles", "outer_words", "edp", "energy*outer_words")]
+    named = [Objective.parse(name) for name in ("energy", "cycles", "offchip_words", "edp", "energy*offchip_words")]
     objective = named[int(rng.integers(len(named)))] if rng.random() < 0.4 else draw_objective(known, rng)
     allowed, limits = np.ones(known.valid, bool), []
     for quantity in rng.choice(QUANTITIES, int(rng.integers(0, 3)), replace=False):
-        values = {"energy": known.energy_pj, "cycles": known.cycles, "outer_words": known.outer_words}[str(quantity)]
+        values = {"energy": known.energy_pj, "cycles": known.cycles, "offchip_words": known.offchip_words}[str(quantity)]
         tighter = values[values < values[known.worth(objective).argmin()]]  # than what is best without limits
         pool = tighter if len(tighter) and rng.random() < 0.8 else values
         most = np.sort(pool)[int(len(pool) * rng.random())]
@@ -151,7 +151,7 @@ def check_objective(case: Problem, known: Truth, rng: np.random.Generator) -> No
     assert result.certificate.proved
     assert same(objective.of(result.best), result.certificate.value)
     assert not asked.broken_by_costs(costs_of(result.best), result.best.ideal_cycles)
-    if objective.name in ("cycles", "outer_words"):
+    if objective.name in ("cycles", "offchip_words"):
         equal = known.energy_pj[allowed][worth == worth.min()]
         assert same(result.best.energy_pj, float(equal.min()))
 
@@ -170,7 +170,7 @@ def check_many(case: Problem, known: Truth, kind: int) -> None:
     if kind == 0:
         check_front(case, known, ("energy", "cycles"))
     elif kind == 1:
-        check_front(case, known, ("energy", "outer_words", f"capacity:{case[0].levels[-1].name}"))
+        check_front(case, known, ("energy", "offchip_words", f"capacity:{case[0].levels[-1].name}"))
     elif kind == 2:
         check_smallest(case, known)
     else:
@@ -435,8 +435,8 @@ def test_uneven_front__is_that_of_brute_force():
         known = None if nodes is machine else truth(nodes, einsum, constraints, 200_000)
         if known is None or not known.valid:
             continue
-        every = {"energy": known.energy_pj, "cycles": known.cycles, "outer_words": known.outer_words}
-        for columns in (("energy", "cycles"), ("outer_words", "energy", "cycles")):
+        every = {"energy": known.energy_pj, "cycles": known.cycles, "offchip_words": known.offchip_words}
+        for columns in (("energy", "cycles"), ("offchip_words", "energy", "cycles")):
             found = map_front(machine, einsum, columns, constraints=constraints, uneven=True, workers=1)
             assert (found.stop, found.uneven) == ("exhausted", True)
             check_points(found.values, np.stack([every[column].astype(float) for column in columns], 1), columns)
@@ -537,5 +537,5 @@ def test_within__of_a_window_that_loops_further_in_bring_back():
     words = c._replace(energy=energy, block=np.ones_like(c.block), **free)
     space = MapSpace(dataclasses.replace(known.encoded, constants=words), constraints)
     assert einsum.dims == {"C": 1, "P": 5, "R": 3, "Q": 1, "S": 1}
-    fewest = known.outer_words.min()
-    assert list_within(space, float(fewest)) == (known.outer_words == fewest).sum() == 18
+    fewest = known.offchip_words.min()
+    assert list_within(space, float(fewest)) == (known.offchip_words == fewest).sum() == 18

@@ -240,15 +240,15 @@ def test_exact__equals_brute_force_with_fills_that_wait(group):
     check_problems(overlap_problem, range(group, PROBLEMS, 4))
 
 
-def test_fewest_outer_words__hold_those_that_all_else_waits_for():
+def test_fewest_offchip_words__hold_those_that_all_else_waits_for():
     looked = 0
     for seed in range(24):
         case = overlap_problem(seed)
         known = truth(*case, MOST) if case else None
         if case is None or known is None or not known.valid:
             continue
-        found = map_einsum(*case[:2], constraints=case[2], objective="outer_words", workers=1, uneven=False)
-        assert found.certificate.value == found.best.outer_words == known.outer_words.min(), seed
+        found = map_einsum(*case[:2], constraints=case[2], objective="offchip_words", workers=1, uneven=False)
+        assert found.certificate.value == found.best.offchip_words == known.offchip_words.min(), seed
         looked += 1
     assert looked > 12
 

@@ -47,8 +47,8 @@ def test_front_files__a_table_a_picture_and_every_mapping(tmp_path):
 
 
 def test_front_rows__make_a_data_frame():
-    frame = DataFrame(a_front(row_stationary()[2], ("cycles", "outer_words")).rows())
-    assert frame["outer_words"].tolist() == [100, 300, 900]
+    frame = DataFrame(a_front(row_stationary()[2], ("cycles", "offchip_words")).rows())
+    assert frame["offchip_words"].tolist() == [100, 300, 900]
     assert frame["cycles"].is_monotonic_decreasing
 
 

@@ -225,11 +225,11 @@ def test_fuse__a_residual_sum_finds_what_the_block_has_read() -> None:
     assert [layer.name for layer in segment.layers] == ["first", "depthwise", "sum"]
     assert segment.fused is not None
     assert segment.fused.tiling.shortcut
-    assert segment.fused.totals.outer_words == 8 + 4 + 6 + 8
+    assert segment.fused.totals.offchip_words == 8 + 4 + 6 + 8
     assert segment.fused.shortcut.live >= 2
     alone, _ = fuse_chain(tiny, make_chain(RESIDUAL.layers, ["Inputs"] * 2), Solutions(tiny, ENERGY))
     assert alone is not None
-    assert alone.totals.outer_words == 8 + 4 + 6 + 8 + 8
+    assert alone.totals.offchip_words == 8 + 4 + 6 + 8 + 8
     assert alone.totals.energy_pj > segment.fused.totals.energy_pj
 
 
@@ -535,7 +535,7 @@ def test_fuse__an_objective_that_is_none() -> None:
 
 
 def test_fuse__attention_of_bert_on_eyeriss() -> None:
-    """Scores of 12 x 128 x 128 words are not written and read again: 393,216 of 786,432 outer words are left.
+    """Scores of 12 x 128 x 128 words are not written and read again: 393,216 of 786,432 off-chip words are left.
 
     What is left is Q, K, V and the output, 12 x 128 x 64 words each, each moved once.
     """
@@ -544,7 +544,7 @@ def test_fuse__attention_of_bert_on_eyeriss() -> None:
     (segment,) = found.segments
     assert found.certificate.proved
     assert segment.fused is not None
-    assert (found.totals.outer_words, found.unfused.outer_words) == (4 * 12 * 128 * 64, 786_432)
+    assert (found.totals.offchip_words, found.unfused.offchip_words) == (4 * 12 * 128 * 64, 786_432)
     assert found.totals.macs == found.unfused.macs
     for part in segment.fused.parts:
         used = next(each.used_words for each in part.result.levels if each.level == "GLB")

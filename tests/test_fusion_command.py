@@ -70,7 +70,7 @@ def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
     found = json.loads(printed)["fusion"]
     segments = found["segments"]
     assert found["certificate"]["proved"]
-    for key in ("energy_pj", "cycles", "outer_words", "macs"):
+    for key in ("energy_pj", "cycles", "offchip_words", "macs"):
         total = sum(each["repeat"] * each["totals"][key] for each in segments)
         assert total == pytest.approx(found["totals"][key], rel=1e-12)
     for fused in (each["fused"] for each in segments if each["fused"]):

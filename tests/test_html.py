@@ -156,7 +156,7 @@ def test_mappings__have_the_best_the_front_and_the_quantiles_with_their_numbers(
     drawn = next(mapping for mapping in mappings if mapping["label"] == "drawn no. 3")
     result = found.sample.result(2)
     assert drawn["energy_pj"] == pytest.approx(result.energy_pj, rel=1e-5)
-    assert (drawn["cycles"], drawn["outer_words"]) == (result.cycles, found.sample.outer_words[2])
+    assert (drawn["cycles"], drawn["offchip_words"]) == (result.cycles, found.sample.offchip_words[2])
     assert drawn["needed"] == [level.cycles for level in result.levels] + [result.compute_cycles]
     assert drawn["nest"][1][1].startswith("stores ")
     for mapping in mappings:
@@ -184,10 +184,10 @@ def test_roofline__allows_no_more_than_the_bandwidth_of_the_levels():
         assert attained <= roof * (1 + 1e-9)
 
 
-def test_outer_words__are_those_of_the_sample():
+def test_offchip_words__are_those_of_the_sample():
     found, *_ = a_census()
     for index in range(20):
-        assert found.sample.result(index).outer_words == found.sample.outer_words[index]
+        assert found.sample.result(index).offchip_words == found.sample.offchip_words[index]
 
 
 def named(name: str) -> tuple[Architecture, Einsum, Result]:
@@ -433,7 +433,7 @@ def test_page__a_click_on_a_mark_of_the_scatter_shows_its_mapping(file, touch):
         page.wait(
             f"document.querySelector('#shown-costs dd').textContent.replace('\\u00a0', ' ').startsWith('{highest}')"
         )
-        page.run("document.querySelector('#x-axis').value = 'outer_words'")
+        page.run("document.querySelector('#x-axis').value = 'offchip_words'")
         page.run("document.querySelector('#x-axis').dispatchEvent(new Event('change'))")
         assert page.run("document.querySelector('#scatter-plot .xtitle').textContent") == "words moved at DRAM"
         assert page.errors == []

@@ -141,9 +141,9 @@ def test_front_with_remainders__has_two_columns_and_no_capacity():
     architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
     for columns, wrong in (
         (("energy", "capacity:GLB"), "capacity:GLB"),
-        (("energy", "cycles", "outer_words"), "three"),
+        (("energy", "cycles", "offchip_words"), "three"),
     ):
-        with pytest.raises(AccelsimError, match=f"two of energy, cycles, outer_words, not {wrong}"):
+        with pytest.raises(AccelsimError, match=f"two of energy, cycles, offchip_words, not {wrong}"):
             map_front(architecture, einsum, columns, imperfect="all")
 
 

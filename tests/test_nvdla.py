@@ -236,7 +236,7 @@ def test_cvsram__passed_by_it_changes_nothing_and_used_it_saves_dram():
     assert passed.cycles == without.cycles
     assert passed.energy_pj - leaks == pytest.approx(without.energy_pj, rel=1e-12)
     assert used.energy_pj < 0.6 * without.energy_pj
-    assert used.outer_words < without.outer_words / 2
+    assert used.offchip_words < without.offchip_words / 2
     assert beside.area_um2 > plain.area_um2
 
 

@@ -56,10 +56,10 @@ def test_plot_energy__an_output_of_any_name_is_green():
 
 
 def test_front_table__is_in_the_order_of_the_points():
-    front = a_front(row_stationary()[2], ("energy", "outer_words", "capacity:GLB"))
+    front = a_front(row_stationary()[2], ("energy", "offchip_words", "capacity:GLB"))
     rows = front_table(front)
     assert [row["point"] for row in rows] == [1, 2, 3]
-    assert [row["outer_words"] for row in rows] == [row["GLB_words"] for row in rows] == [100, 300, 900]
+    assert [row["offchip_words"] for row in rows] == [row["GLB_words"] for row in rows] == [100, 300, 900]
 
 
 def test_plot_front__energy_over_cycles_with_a_line_that_no_point_lies_below():
@@ -86,7 +86,7 @@ def test_plot_front__a_third_column_is_colour_and_an_early_stop_is_said():
 
 
 def test_plot_front__without_energy_and_cycles():
-    ax = plot_front(a_front(row_stationary()[2], ("cycles", "outer_words")))
+    ax = plot_front(a_front(row_stationary()[2], ("cycles", "offchip_words")))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("cycles", "words moved at DRAM")
 
 

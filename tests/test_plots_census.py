@@ -118,7 +118,7 @@ def test_plot_histogram__says_what_is_near_the_optimum(large):
     assert "at least 12 within 1 %" in [text.get_text() for text in said]
 
 
-@pytest.mark.parametrize("over", ["cycles", "outer_words", "utilization"])
+@pytest.mark.parametrize("over", ["cycles", "offchip_words", "utilization"])
 def test_density_table__cells_hold_all_mappings_drawn(large, over):
     rows = density_table(large, over)
     assert sum(row["sampled"] for row in rows) == len(large.sample)
@@ -136,13 +136,13 @@ def test_front_over_table__is_the_front_and_utilization_is_a_constant_over_cycle
     assert len(products) == 1
 
 
-def test_front_over_table__counts_outer_words_as_the_sample_does(large):
-    found = large.range_of("outer_words")
+def test_front_over_table__counts_offchip_words_as_the_sample_does(large):
+    found = large.range_of("offchip_words")
     for number in range(5):
         drawn = replace(found, lowest_mapping=large.sample.result(number))
-        ranges = tuple(drawn if own.column == "outer_words" else own for own in large.ranges)
-        rows = front_over_table(replace(large, ranges=ranges), "outer_words")
-        assert rows[1]["outer_words"] == large.sample.outer_words[number]
+        ranges = tuple(drawn if own.column == "offchip_words" else own for own in large.ranges)
+        rows = front_over_table(replace(large, ranges=ranges), "offchip_words")
+        assert rows[1]["offchip_words"] == large.sample.offchip_words[number]
 
 
 def test_plot_density__no_mapping_lies_below_the_front(large):
@@ -179,7 +179,7 @@ def test_plot_within__has_ticks_at_round_factors(large, width):
 
 
 def test_plot_density__an_unknown_column_is_named(large):
-    with pytest.raises(AccelsimError, match="cycles, outer_words, utilization, not over 'area'"):
+    with pytest.raises(AccelsimError, match="cycles, offchip_words, utilization, not over 'area'"):
         plot_density(large, "area")
 
 
@@ -214,7 +214,7 @@ PLOTS = {
     "histogram": plot_histogram,
     "within": plot_within,
     "cycles": lambda found, ax=None: plot_density(found, "cycles", ax),
-    "outer_words": lambda found, ax=None: plot_density(found, "outer_words", ax),
+    "offchip_words": lambda found, ax=None: plot_density(found, "offchip_words", ax),
     "utilization": lambda found, ax=None: plot_density(found, "utilization", ax),
     "stacks": lambda found, ax=None: plot_stacks(best_median_worst(found), ax),
     "compare": lambda found, ax=None: plot_compare([found, found], ax),

@@ -33,7 +33,7 @@ from accelsim.population.counting import (
 )
 from accelsim.population.extremes import WorstSearch, count_and_limit, largest_value
 from accelsim.population.sampling import Sampler
-from accelsim.search.exact.cost_tables import least_outer_words, needed_words
+from accelsim.search.exact.cost_tables import least_offchip_words, needed_words
 from accelsim.search.result import column_value
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 from accelsim.show.report.search import census_sentence
@@ -116,17 +116,17 @@ def check_counts(space, found):
 
 
 def check_extremes(space, found, *, search):
-    """No value is above its bound, no outer words below the compulsory ones; values found are those of mappings.
+    """No value is above its bound, no off-chip words below the compulsory ones; values found are those of mappings.
 
     Returns
     -------
     list of bool
         Whether the bounds of energy, cycles and words are the largest values.
     """
-    assert sum(least_outer_words(space, needed_words(space))) <= found.outer_words.min()
+    assert sum(least_offchip_words(space, needed_words(space))) <= found.offchip_words.min()
     nest, proved = Nest(space), []
     known_by_walks = walked(space) if search else None
-    for goal, values in zip((ENERGY, CYCLES, WORDS), (found.energy_pj, found.cycles, found.outer_words), strict=True):
+    for goal, values in zip((ENERGY, CYCLES, WORDS), (found.energy_pj, found.cycles, found.offchip_words), strict=True):
         largest = float(values.max())
         for bounded in (largest_value(nest, goal, most_states=0), largest_value(nest, goal, deadline=0.0)):
             assert largest <= bounded.bound * (1 + 1e-9)
@@ -176,7 +176,7 @@ def test_draws__are_uniform(group):
         times = np.bincount(numbers, minlength=found.valid)
         np.testing.assert_allclose(sample.energy_pj, found.energy_pj[numbers], rtol=1e-9)
         np.testing.assert_array_equal(sample.cycles, found.cycles[numbers])
-        np.testing.assert_array_equal(sample.outer_words, found.outer_words[numbers])
+        np.testing.assert_array_equal(sample.offchip_words, found.offchip_words[numbers])
         chi = float(((times - 20) ** 2 / 20).sum())
         free = found.valid - 1
         deviations.append((chi - free) / math.sqrt(2 * free))
@@ -245,15 +245,15 @@ def test_census__equals_brute_force(group):
             seconds=None,
             workers=1,
         )
-        columns = {"energy": found.energy_pj, "cycles": found.cycles, "outer_words": found.outer_words}
+        columns = {"energy": found.energy_pj, "cycles": found.cycles, "offchip_words": found.offchip_words}
 
         assert taken.stop == "exhausted"
         assert taken.mappings == found.valid
         for column, values in columns.items():
             ends = taken.range_of(column)
-            assert ends.lowest == pytest.approx(values.min(), rel=1e-9) or column == "outer_words", (seed, column)
+            assert ends.lowest == pytest.approx(values.min(), rel=1e-9) or column == "offchip_words", (seed, column)
             assert ends.lowest_bound <= values.min() * (1 + 1e-9), (seed, column)
-            assert ends.lowest_proved or column == "outer_words", (seed, column)
+            assert ends.lowest_proved or column == "offchip_words", (seed, column)
             assert ends.highest <= values.max() * (1 + 1e-9), (seed, column)
             assert ends.highest_bound >= values.max() * (1 - 1e-9), (seed, column)
             looked += 1
@@ -345,7 +345,7 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
     assert len(calls) == 1, "after Ctrl-C nothing more is begun"
     assert found.mappings == 35_632
     assert len(found.sample) == 1000
-    for column in ("energy", "cycles", "outer_words"):
+    for column in ("energy", "cycles", "offchip_words"):
         ends = found.range_of(column)
         assert ends.lowest_bound <= ends.lowest <= found.sample.values(column).min()
         assert found.sample.values(column).max() <= ends.highest <= ends.highest_bound
@@ -356,7 +356,7 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
 def test_census__nothing_drawn_that_has_room_for_wide_sums_is_said(monkeypatch):
     machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
     drawn = Sampler(Nest(MapSpace(encode(machine, layer)))).sample(10)
-    columns = dict.fromkeys(("number", "energy_pj", "cycles", "outer_words"), np.zeros(0))
+    columns = dict.fromkeys(("number", "energy_pj", "cycles", "offchip_words"), np.zeros(0))
     monkeypatch.setattr(Sampler, "sample", lambda *_, **__: replace(drawn, **columns))
     with pytest.raises(AccelsimError, match="none of 10 mappings drawn has room"):
         census(machine, layer, samples=10)
@@ -367,7 +367,7 @@ def test_largest_values__of_a_strided_layer_are_found_without_a_start_and_proved
     """Its windows overlap, and boxes hold pixels that no MAC uses; nothing drawn or walked to is worse."""
     nest = Nest(MapSpace(encode(load_architecture(machine), load_workload("strided").layers[0])))
     sample, known = Sampler(nest).sample(2000, 0, workers=1), walked(nest.space)
-    for goal, values in ((ENERGY, sample.energy_pj), (WORDS, sample.outer_words)):
+    for goal, values in ((ENERGY, sample.energy_pj), (WORDS, sample.offchip_words)):
         found = largest_value(nest, goal)
 
         assert found.mapping is not None

@@ -293,7 +293,7 @@ def test_network_totals__rates_are_those_of_a_run():
     assert totals["run_time_s"] == pytest.approx(4 * result.cycles / 200e6)
     assert totals["yields_per_s"] == pytest.approx(8 * 200e6 / (4 * result.cycles))
     assert totals["energy_pj_per_yield"] == pytest.approx(4 * result.energy_pj / 8)
-    assert (totals["outermost"], totals["outer_bytes"]) == ("DRAM", 8 * result.outer_words)
+    assert (totals["outermost"], totals["offchip_bytes"]) == ("DRAM", 8 * result.offchip_words)
     assert network_totals(outcomes(), {"frames": 8})["yields_per_s"] is None
 
 

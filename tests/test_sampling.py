@@ -43,7 +43,7 @@ def test_samples__cost_what_the_cost_model_says(machine):
         detail.at[0, t, READS : READS + 3].sum() * encoded.constants.word_parts[0, t, detail.at[0, t, PARTIAL]]
         for t in range(len(encoded.tensors))
     )
-    assert sample.outer_words[-1] == last
+    assert sample.offchip_words[-1] == last
 
 
 def test_draws__depend_on_their_number_alone():

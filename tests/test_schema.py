@@ -256,7 +256,7 @@ def test_mutants__what_the_reader_accepts_fits_and_unknown_keys_do_not(tmp_path_
         ("map", "eyeriss", "conv1d"),
         ("map", "eyeriss", "conv1d", "--mapspace", "even", "--objective", "cycles"),
         ("map", "two_level", "conv1d", "--top", "20%", "--objective", "edp"),
-        ("map", "two_level", "conv1d", "--pareto", "energy,outer_words,capacity:BUF"),
+        ("map", "two_level", "conv1d", "--pareto", "energy,offchip_words,capacity:BUF"),
         ("map", "eyeriss", "conv1d", "--sample", "200", "--objective", "edp"),
         (
             "map",

@@ -144,7 +144,7 @@ def test_smallest_and_largest__are_of_all_mappings_known_though_a_search_found_w
         )
         assert drawn.max() <= ends.highest == column_value(ends.highest_mapping, column) <= ends.highest_bound
         # a search did not prove it; that each word of 32 x 64, 64 x 48 and 32 x 48 moves needs none
-        assert ends.lowest_proved == (column == "outer_words" and ends.lowest == 2048 + 3072 + 1536)
+        assert ends.lowest_proved == (column == "offchip_words" and ends.lowest == 2048 + 3072 + 1536)
 
 
 def test_close_to_the_lowest__is_not_counted_where_that_is_not_proved(run, monkeypatch):

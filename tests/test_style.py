@@ -47,7 +47,7 @@ MOST_WORDS_OF_A_SENTENCE = 20
 WORDS = {
     "machine (architecture)": (r"\bmachines?\b", 0),
     "engine (core)": (r"\bengines?\b", 0),
-    "outer words (off-chip words)": (r"\bouter words\b", 0),
+    "off-chip words (off-chip words)": (r"\boff-chip words\b", 0),
     "keeps, holds (stores)": (r"\b(keeps?|holds?)\b", 0),
     "held whole (fully resident)": (r"\bheld whole\b", 0),
     "ragged (imperfect factors)": (r"\bragged\b", 0),

@@ -178,7 +178,7 @@ def test_layers__take_each_operation_of_a_unit_that_takes_cycles_itself():
     ((cost,),) = map_on_system(System("one", (engine,)), network, "latency").costs
     best = map_einsum(slower, network.layers[0], objective="cycles", uneven=False).best
     assert cost.seconds * machine.clock_hz == best.cycles >= 6 * 16**3 / machine.macs
-    assert cost.memory_bytes == best.outer_words * 2
+    assert cost.memory_bytes == best.offchip_words * 2
 
 
 def test_gpu__takes_its_power_for_the_time_of_its_kernel():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.objective import Objective
+from accelsim.inputs.objective import Objective, canonical
 from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern, read_share
 from accelsim.inputs.workload import read_factors
 from accelsim.results.cache import MapOptions, ResultCache, default_folder
@@ -48,6 +48,7 @@ class Asked:
         _whole("seed", self.seed, least=0)
         if not isinstance(self.objective, str):
             raise TypeError(f"objective: expected text such as 'energy' or 'energy^2*cycles', got {self.objective!r}")
+        object.__setattr__(self, "objective", canonical(self.objective))
         if self.on_progress is not None and not callable(self.on_progress):
             raise TypeError(f"on_progress: expected a function of one argument, got {self.on_progress!r}")
         if self.sample is not None and (self.listed or self.mapspace == "uneven" or self.imperfect or self.padded):

@@ -66,7 +66,7 @@ class Evaluation(Shown):
     edp: float = of("result.edp", "Energy x latency [pJ x cycle].")
     power_w: float | None = of("result.power_w", "Average power [W].")
     utilization: float = of("result.utilization", "Share of the MACs' cycles that compute (0..1).")
-    offchip_words: int = of("result.outer_words", "Storage words read, filled and updated at the outermost level.")
+    offchip_words: int = of("result.offchip_words", "Storage words read, filled and updated at the outermost level.")
     bottleneck: str = of("result.bottleneck", "Component that sets the latency.")
     valid: bool = of("result.valid", "Whether it fits the architecture.")
     mapping: LoopNest = of("result.mapping", "The loop nest.")
@@ -445,7 +445,7 @@ class SpreadResult(Shown):
         self.problem, self.layer, self.census = problem, layer, census
 
     def range(self, metric: str) -> Any:
-        """Smallest and largest value of `energy` [pJ], `cycles` or `outer_words` over all valid mappings."""
+        """Smallest and largest value of `energy` [pJ], `cycles` or `offchip_words` over all valid mappings."""
         return self.census.range_of(metric)
 
     @property

@@ -18,6 +18,7 @@ from accelsim.api.layers import (
 )
 from accelsim.api.problem import MappingProblem, read_problem, say_dense
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.objective import canonical
 from accelsim.inputs.workload import Einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import OnProgress
@@ -132,7 +133,7 @@ def pareto(
     Parameters
     ----------
     metrics : sequence of str
-        Two or three of `energy`, `cycles`, `outer_words` (words at the outermost level) and `capacity:LEVEL`.
+        Two or three of `energy`, `cycles`, `offchip_words` (words at the outermost level) and `capacity:LEVEL`.
     mapspace : {"even", "uneven"}
         Fronts are of even mappings by default; `search.space` of the result says which.
     arch, workload, layer, params, constraints, require, factors, time_limit, memory_limit, jobs, on_progress
@@ -161,7 +162,7 @@ def pareto_of(problem: MappingProblem, metrics: tuple[str, ...], asked: Asked) -
     say_dense(problem.architecture)
     layer = problem.one_layer
     front = map_front(
-        problem.architecture, layer, metrics, constraints=problem.constraints(layer), uneven=asked.mapspace == "uneven",
+        problem.architecture, layer, tuple(map(canonical, metrics)), constraints=problem.constraints(layer), uneven=asked.mapspace == "uneven",
         imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget, workers=asked.jobs,
         on_progress=replace(asked, objective="").telling(layer.name),
     )  # fmt: skip
@@ -188,7 +189,7 @@ def sizing(
     ----------
     level : str, optional
         The buffer; default: the outermost level that has a size.
-    objective : {"energy", "cycles", "outer_words"}
+    objective : {"energy", "cycles", "offchip_words"}
     arch, workload, layer, params, constraints, mapspace, time_limit, jobs, on_progress
         As for `accelsim.pareto`.
 

@@ -63,7 +63,7 @@ class NetworkResult(Shown):
     cycles: int = of("totals.cycles", "Latency of a run, one layer after the other [cycles].")
     seconds: float | None = of("totals.run_time_s", "Latency of a run [s]; None where the architecture has no clock.")
     utilization: float | None = of("totals.utilization", "Share of the MACs' cycles that compute (0..1).")
-    offchip_words: int = of("totals.outer_words", "Storage words read, filled and updated at the outermost level.")
+    offchip_words: int = of("totals.offchip_words", "Storage words read, filled and updated at the outermost level.")
 
     def __init__(self, problem: MappingProblem, outcomes: Sequence[LayerOutcome], asked: Asked, stop: str) -> None:
         self.problem, self.outcomes, self.asked, self.stopped_by = problem, list(outcomes), asked, stop

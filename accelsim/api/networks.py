@@ -80,7 +80,7 @@ def map(  # what its users call it
     constraints : str, path, dict or Constraints, optional
         What a mapping must look like besides being valid; `accelsim.constraints` writes such a dict.
     objective : str
-        `energy` (default), `cycles`, `outer_words`, `edp`, a product such as `energy^2*cycles`, or a weighted sum such
+        `energy` (default), `cycles`, `offchip_words`, `edp`, a product such as `energy^2*cycles`, or a weighted sum such
         as `energy + 0.5*cycles`, with energy in pJ. A system takes `energy`, `latency` or `throughput`.
     require : str or list of str, optional
         Limits on the cost of each layer, such as `cycles <= 2e6` or `energy <= 3 uJ`.

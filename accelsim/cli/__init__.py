@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import find
-from accelsim.inputs.objective import Limit
+from accelsim.inputs.objective import Limit, canonical
 from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern, read_share
 from accelsim.results import to_json, write_directory, write_page
 from accelsim.search.stopping import answering
@@ -261,8 +261,8 @@ METRICS = ("energy", "cycles")
 
 def metrics(text: str) -> tuple[str, ...]:
     """Two or three metrics of a front."""
-    found = tuple(column.strip() for column in text.split(","))
-    known = ("energy", "cycles", "outer_words", "capacity:LEVEL")
+    found = tuple(canonical(column.strip()) for column in text.split(","))
+    known = ("energy", "cycles", "offchip_words", "capacity:LEVEL")
     if len(found) == 1 and any(find(text, kind) for kind in ("workloads", "arch")):
         raise argparse.ArgumentTypeError(f"'{text}' is a file; put --pareto behind ARCH and WORKLOAD")
     for column in found:

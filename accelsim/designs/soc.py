@@ -387,7 +387,7 @@ def _cost(
         raise KeyboardInterrupt
     best, proof = search.best, search.certificate
     assert machine.clock_hz is not None  # as `_engine` has seen to
-    moved = best.outer_words * machine.levels[0].word_bits / 8
+    moved = best.offchip_words * machine.levels[0].word_bits / 8
     seconds = best.cycles / machine.clock_hz
     least = least_bytes(machine, einsum, LevelPort(machine.levels[0].name, "", 0.0))
     return LayerCost(best.energy_pj, seconds, moved, least, proof.gap if proof else 0.0)

@@ -106,7 +106,7 @@ POLL_SECONDS, FLUSH_SECONDS = 0.2, 2.0
 """How long a run waits for results, and finished work before it is written; a crash loses no more than that."""
 WORK_COLUMNS = (
     *("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "energy_pj", "cycles"),
-    *("utilization", "value", "bound", "seconds", "macs", "outer_words", "nodes", "evaluated", "proved"),
+    *("utilization", "value", "bound", "seconds", "macs", "offchip_words", "nodes", "evaluated", "proved"),
 )
 """What is kept of a piece of work, each None where it has no such thing."""
 

@@ -36,13 +36,13 @@ _DESIGN = {
 }  # fmt: skip
 _RESULT = {
     "network": "text", "layer": "text", "repeat": "int", "weight": "float", "status": "text", "macs": "int",
-    "energy_pj": "float", "cycles": "float", "utilization": "float", "bottleneck": "text", "outer_words": "int",
+    "energy_pj": "float", "cycles": "float", "utilization": "float", "bottleneck": "text", "offchip_words": "int",
     "energy_by_component": "text", "mapping": "text", "objective": "text", "value": "float", "bound": "float",
     "proved": "bool", "nodes": "int", "evaluated": "int", "stop": "text", "bound_energy_pj": "float",
     "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text", "architecture_sha256": "text",
     "workload_sha256": "text",
 }  # fmt: skip
-_COSTS = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "outer_words", "energy_by_component", "key")
+_COSTS = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "offchip_words", "energy_by_component", "key")
 _PROOF = ("mapping", "value", "bound", "proved", "nodes", "evaluated", "stop")
 """What a row of a layer has of the work that costs its mapping, and of the one that found it."""
 _POINT = {"point": "int", "choices": "text", "choice": "int"}

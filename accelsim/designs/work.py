@@ -214,7 +214,7 @@ def _result_row(result: Any) -> WorkRow:
     parts: dict[str, float] = {}
     for row in result.energy_rows():
         parts[row["component"]] = parts.get(row["component"], 0.0) + row["energy_pj"]
-    names = ("macs", "energy_pj", "cycles", "utilization", "bottleneck", "outer_words")
+    names = ("macs", "energy_pj", "cycles", "utilization", "bottleneck", "offchip_words")
     costs = {name: getattr(result, name) for name in names}
     return {"status": "mapped", "reason": "", **costs, "energy_by_component": json.dumps(parts)}
 

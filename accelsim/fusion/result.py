@@ -197,7 +197,7 @@ class Totals:
 
     energy_pj: float
     cycles: int
-    outer_words: int
+    offchip_words: int
     macs: int
 
 
@@ -244,7 +244,7 @@ def sum_totals(several: Sequence[tuple[int, Totals | Result]]) -> Totals:
     return Totals(
         math.fsum(n * each.energy_pj for n, each in several),
         sum(n * each.cycles for n, each in several),
-        sum(n * each.outer_words for n, each in several),
+        sum(n * each.offchip_words for n, each in several),
         sum(n * each.macs for n, each in several),
     )
 

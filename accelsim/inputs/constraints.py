@@ -314,7 +314,7 @@ class Constraints:
         return float(most + (float(Fraction(ideal_cycles, most + 1)) >= float(least)))
 
     def broken_by_costs(self, costs: tuple[float, float, float], ideal_cycles: Fraction) -> list[str]:
-        """What energy [pJ], cycles and outer words of a mapping break of this, in words.
+        """What energy [pJ], cycles and off-chip words of a mapping break of this, in words.
 
         `ideal_cycles`: those of units that are all busy.
         """

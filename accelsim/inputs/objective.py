@@ -1,4 +1,4 @@
-"""What a mapping costs in one number, and limits on its costs: expressions over energy, cycles and outer words."""
+"""What a mapping costs in one number, and limits on its costs: expressions over energy, cycles and off-chip words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import ENERGY_UNITS, format_si, listed, near_miss, parse_decimal, quoted
 
-QUANTITIES = ("energy", "cycles", "outer_words")
+QUANTITIES = ("energy", "cycles", "offchip_words")
 """What an objective and limits are made of, in the order of the columns of a search: [pJ], [cycles], [words]."""
 MOST_POWER = 8.0
 """Powers of a product add up to this at most, so that 10^25 pJ and 10^18 cycles stay within a double."""
@@ -25,6 +25,20 @@ _FACTOR = re.compile(rf"({_DIGITS})|([A-Za-z_][A-Za-z0-9_]*)(?:\s*\^\s*({_DIGITS
 LIMIT = re.compile(rf"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(<=|<|>=|>|=)\s*({_DIGITS})\s*([A-Za-z]*)\s*")
 
 
+_OTHER_NAMES = {"latency": "cycles", "delay": "cycles", "offchip": "offchip_words", "last_level_accesses": "offchip_words"}
+"""Names that others have for quantities; the last is Timeloop's."""
+
+
+def canonical(text: str) -> str:
+    """Write quantities by their own names.
+
+    >>> canonical("energy*delay"), canonical("last-level-accesses"), canonical("offchip_words <= 100")
+    ('energy*cycles', 'offchip_words', 'offchip_words <= 100')
+    """
+    text = text.replace("last-level-accesses", "last_level_accesses")
+    return re.sub(rf"\b({'|'.join(_OTHER_NAMES)})\b", lambda found: _OTHER_NAMES[found[1]], text)
+
+
 class Costs(Protocol):
     """Costs of a mapping, such as `accelsim.Result`."""
 
@@ -33,14 +47,14 @@ class Costs(Protocol):
     @property
     def cycles(self) -> int: ...  # noqa: D102
     @property
-    def outer_words(self) -> int: ...  # noqa: D102
+    def offchip_words(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A weighted sum of products of powers of energy, cycles and outer words, to be made small.
+    """A weighted sum of products of powers of energy, cycles and off-chip words, to be made small.
 
-    `terms` have the weight of each product, and the powers of energy [pJ], cycles and outer words in it.
+    `terms` have the weight of each product, and the powers of energy [pJ], cycles and off-chip words in it.
 
     >>> Objective.parse("edp").terms
     ((1.0, 1.0, 1.0, 0.0),)
@@ -53,15 +67,16 @@ class Objective:
 
     @classmethod
     def parse(cls, text: str) -> Objective:
-        """Read `energy`, `cycles`, `outer_words`, `edp`, a product of powers of them, or a weighted sum of products.
+        """Read `energy`, `cycles`, `offchip_words`, `edp`, a product of powers of them, or a weighted sum of products.
 
         Raises AccelsimError if the text is none of these, a weight or power is 0, or powers add up to more than 8.
         """
+        text = canonical(text)
         return cls(text, tuple(_term(text, part) for part in re.split(r"(?<![0-9.][eE])\+", text)))
 
-    def value(self, energy_pj: float, cycles: float, outer_words: float = 0.0) -> float:
+    def value(self, energy_pj: float, cycles: float, offchip_words: float = 0.0) -> float:
         """Value of the objective."""
-        found, quantities = 0.0, (energy_pj, float(cycles), float(outer_words))
+        found, quantities = 0.0, (energy_pj, float(cycles), float(offchip_words))
         for weight, *powers in self.terms:
             product = weight
             for quantity, power in zip(quantities, powers, strict=True):
@@ -123,12 +138,12 @@ def _term(text: str, part: str) -> tuple[float, float, float, float]:
         raise AccelsimError(f"objective '{text}': {what}")
     if sum(powers.values()) > MOST_POWER or not 0 < weight < math.inf:
         raise AccelsimError(f"objective '{text}': the powers may add up to {MOST_POWER:g}, these are larger")
-    return (weight, powers["energy"], powers["cycles"], powers["outer_words"])
+    return (weight, powers["energy"], powers["cycles"], powers["offchip_words"])
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most that a mapping may cost: energy [pJ], cycles, or outer words.
+    """The most that a mapping may cost: energy [pJ], cycles, or off-chip words.
 
     >>> str(Limit.parse("energy <= 3 uJ")), Limit.parse("cycles <= 1.2e6").most
     ('energy <= 3 uJ', Fraction(1200000, 1))
@@ -139,12 +154,13 @@ class Limit:
 
     @classmethod
     def parse(cls, text: str) -> Limit:
-        """Read `cycles <= 1.2e6`, `energy <= 3 uJ` or `outer_words <= 40000`.
+        """Read `cycles <= 1.2e6`, `energy <= 3 uJ` or `offchip_words <= 40000`.
 
         Raises AccelsimError if the text is none of these.
         """
+        text = canonical(text)
         match = LIMIT.fullmatch(text)
-        expected = "write cycles <= 1.2e6, energy <= 3 uJ or outer_words <= 40000"
+        expected = "write cycles <= 1.2e6, energy <= 3 uJ or offchip_words <= 40000"
         if match is None:
             raise AccelsimError(f"limit {quoted(text)} cannot be read; {expected}")
         name, sign, number, unit = match.groups()
@@ -187,5 +203,5 @@ class Limit:
 
 
 def costs_of(costs: Costs) -> tuple[float, float, float]:
-    """Energy [pJ], cycles and outer words of a mapping."""
-    return costs.energy_pj, float(costs.cycles), float(costs.outer_words)
+    """Energy [pJ], cycles and off-chip words of a mapping."""
+    return costs.energy_pj, float(costs.cycles), float(costs.offchip_words)

@@ -82,7 +82,7 @@ class SpaceArrays(NamedTuple):
     free: Ints2
     """int64[*, 2]: level and tensor of each choice between keep and bypass."""
     most: Floats1
-    """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow, infinite if they set no
+    """float64[3]: largest energy [pJ], cycles and off-chip words that the constraints allow, infinite if they set no
     limit."""
 
 
@@ -515,7 +515,7 @@ class MapSpace:
 
     @property
     def most(self) -> Floats:
-        """Energy [pJ], cycles and outer words that the constraints allow, infinite where they say nothing: float64[3].
+        """Energy [pJ], cycles and off-chip words that the constraints allow, infinite where they say nothing: float64[3].
 
         Of cycles, those at which the smallest utilization is reached.
         """

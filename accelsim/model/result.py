@@ -319,7 +319,7 @@ class Result:
         return self.macs * self.cycles_per_mac / (self.compute_instances * self.cycles)
 
     @property
-    def outer_words(self) -> int:
+    def offchip_words(self) -> int:
         """Storage words read and written at the outermost level; a part of one that compression leaves counts whole."""
         outermost = self.levels[0]
         at_outermost = (t for t in self.tensors if t.level == outermost.level)

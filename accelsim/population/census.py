@@ -26,7 +26,7 @@ from accelsim.population.result import Census, Near, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
-from accelsim.search.exact.cost_tables import least_outer_words, needed_words
+from accelsim.search.exact.cost_tables import least_offchip_words, needed_words
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.incumbents import SURE, WITHIN
 from accelsim.search.exact.mapper import get_ready
@@ -38,7 +38,7 @@ from accelsim.search.value_kernel import CYCLES, ENERGY, PLAIN, WORDS, terms_of
 
 NEAR = (0.0, 0.01, 0.05)
 """Shares above the lowest energy within which mappings are counted."""
-PARTS = {"energy": 0.3, "cycles": 0.15, "outer_words": 0.1, "front": 0.15, "near": 0.15, "largest": 0.05}
+PARTS = {"energy": 0.3, "cycles": 0.15, "offchip_words": 0.1, "front": 0.15, "near": 0.15, "largest": 0.05}
 """Shares of the time, in this order; the last one once for each quantity."""
 SPARE = "front", "near", "largest"
 """Parts that also have what those before them leave."""
@@ -102,8 +102,8 @@ def census(
     if seconds is not None:
         clock.attempt("loading or compiling the search", get_ready)
     known = SeenMappings(space.size)
-    compulsory = sum(least_outer_words(space, needed_words(space)))  # every mapping moves each word that is needed
-    known.prove("outer_words", math.ceil(compulsory / space.encoded.units_per_word[0]))
+    compulsory = sum(least_offchip_words(space, needed_words(space)))  # every mapping moves each word that is needed
+    known.prove("offchip_words", math.ceil(compulsory / space.encoded.units_per_word[0]))
     clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
 
     def search(objective: str) -> None:
@@ -128,7 +128,7 @@ def census(
 
     clock.attempt("finding the lowest energy", lambda: search("energy"))
     clock.attempt("finding the fewest cycles", lambda: search("cycles"))
-    clock.attempt("finding the fewest outer words", lambda: search("outer_words"))
+    clock.attempt("finding the fewest off-chip words", lambda: search("offchip_words"))
     searched = clock.attempt("finding the mappings that none beats in energy and cycles", search_front)
     known.add_drawn(sample)
     close = None
@@ -195,7 +195,7 @@ def _by_keep(
 
 
 def _walk(space: MapSpace, known: SeenMappings, cores: int) -> None:
-    """Add what walks find of least and of most energy, cycles and outer words."""
+    """Add what walks find of least and of most energy, cycles and off-chip words."""
     steps = first_steps(space)
     for column in QUANTITIES:
         least = terms_of(Objective.parse(column))
@@ -217,7 +217,7 @@ def _largest(nest: Nest, column: str, clock: Clock, known: SeenMappings) -> floa
         found = largest_value(nest, goal, value, most_states=0)
     elif found.mapping is not None:
         known.add(evaluate_encoded(nest.space.encoded, found.mapping))
-    return float(np.ceil(found.bound)) if column == "outer_words" else found.bound
+    return float(np.ceil(found.bound)) if column == "offchip_words" else found.bound
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What is charged for words, changes of tiles and MACs, so that the sum is energy, outer words, or cycles of a part.
+"""What is charged for words, changes of tiles and MACs, so that the sum is energy, off-chip words, or cycles of a part.
 
 And what tiles can be charged at most, where each visit brings all of their words anew. Axis letters: L = levels
 (outermost first), T = tensors, S = tile shapes (a grid of an axis for each dimension).

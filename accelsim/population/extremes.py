@@ -1,4 +1,4 @@
-"""The largest energy, cycles and outer words that a valid mapping can have: found, and proved.
+"""The largest energy, cycles and off-chip words that a valid mapping can have: found, and proved.
 
 What is charged for words adds up. Cycles are those of the slowest part: each limited port, and the compute units. So
 the largest sum of charges is searched from the compute units outwards. A *partial state* is the inside of a mapping:
@@ -494,7 +494,7 @@ def _better(search: WorstSearch, row: ChargeRow, column: int, tried: Worst, foun
             break
         mapping = decode_mapping(space.encoded, tried.mappings, at)
         result = evaluate_encoded(space.encoded, mapping)
-        value = {ENERGY: result.energy_pj, CYCLES: result.cycles, WORDS: result.outer_words}[column]
+        value = {ENERGY: result.energy_pj, CYCLES: result.cycles, WORDS: result.offchip_words}[column]
         if result.valid and value > found.value and not space.constraints.broken_by(mapping, space.encoded.einsum):
             found = Extreme(float(value), mapping, found.bound)
     return found

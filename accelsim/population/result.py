@@ -23,7 +23,7 @@ class Range:
     Attributes
     ----------
     column : str
-        `energy` [pJ], `cycles`, or `outer_words` [storage words read and written at the outermost level].
+        `energy` [pJ], `cycles`, or `offchip_words` [storage words read and written at the outermost level].
     lowest, highest : float
         Of all mappings that a search found, that were kept, or that were drawn; none of these lies outside.
     lowest_bound, highest_bound : float
@@ -94,7 +94,7 @@ class Census:
         For each choice of what the levels keep (if not exact, each drawn one), outermost first, the valid mappings with
         it; those with most first.
     ranges : tuple of Range
-        Of energy, cycles and outer words.
+        Of energy, cycles and off-chip words.
     near : tuple of Near
         Mappings close to the lowest energy; empty where that is not proved.
     front : FrontResult

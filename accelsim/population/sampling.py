@@ -239,7 +239,7 @@ class UniformSample:
         Of each mapping in the sequence of the seed.
     energy_pj : float64[B]
     cycles : float64[B]
-    outer_words : float64[B]
+    offchip_words : float64[B]
         Storage words read and written at the outermost level.
     """
 
@@ -250,7 +250,7 @@ class UniformSample:
     number: Ints
     energy_pj: Floats
     cycles: Floats
-    outer_words: Floats
+    offchip_words: Floats
 
     def __len__(self) -> int:
         """How many mappings there are."""
@@ -293,12 +293,12 @@ class UniformSample:
         return int(np.argmin(np.abs(self.values(column) - value)))
 
     def values(self, column: str) -> Floats:
-        """A column by its name: energy, cycles, edp, outer_words or utilization; float64[B]."""
+        """A column by its name: energy, cycles, edp, offchip_words or utilization; float64[B]."""
         columns = {
             "energy": self.energy_pj,
             "cycles": self.cycles,
             "edp": self.energy_pj * self.cycles,
-            "outer_words": self.outer_words,
+            "offchip_words": self.offchip_words,
             "utilization": self.utilization,
         }
         if column not in columns:

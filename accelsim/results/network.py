@@ -129,9 +129,9 @@ def network_totals(outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] |
     only told where every layer is mapped.
     """
     mapped = [(o.einsum.repeat, o.search.best) for o in outcomes if o.search is not None]
-    macs, energy_pj, cycles, outer_words = (
+    macs, energy_pj, cycles, offchip_words = (
         sum(repeat * getattr(best, name) for repeat, best in mapped)
-        for name in ("macs", "energy_pj", "cycles", "outer_words")
+        for name in ("macs", "energy_pj", "cycles", "offchip_words")
     )
     capacity = sum(repeat * best.cycles * best.compute_instances / best.cycles_per_mac for repeat, best in mapped)
     clock_hz = mapped[0][1].clock_hz if mapped else None
@@ -150,8 +150,8 @@ def network_totals(outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] |
         "run_time_s": seconds,
         "utilization": macs / capacity if capacity else None,
         "outermost": None if outermost is None else outermost.level,
-        "outer_words": outer_words,
-        "outer_bytes": 0 if outermost is None else outer_words * outermost.word_bits // 8,
+        "offchip_words": offchip_words,
+        "offchip_bytes": 0 if outermost is None else offchip_words * outermost.word_bits // 8,
         "yields": item or None,
         "yields_per_run": items or None,
         "yields_per_s": items / seconds if items and seconds and whole else None,
@@ -185,7 +185,7 @@ def run_row(outcomes: Sequence[LayerOutcome], objective: str) -> dict[str, Any]:
     one layer also the compute units that are used.
     """
     totals, missing = network_totals(outcomes), [o for o in outcomes if o.search is None]
-    keys = ("energy_pj", "pj_per_mac", "cycles", "utilization", "outer_words")
+    keys = ("energy_pj", "pj_per_mac", "cycles", "utilization", "offchip_words")
     row = {key: None if missing else totals[key] for key in keys}
     if len(outcomes) == 1:
         best = None if outcomes[0].search is None else outcomes[0].search.best

@@ -45,7 +45,7 @@ _KINDS = ("total", "energy", "cycles", "words", "loops")
 
 def _figures(result: Result) -> Iterator[tuple[tuple[str, str], float | str]]:
     """What a mapping comes to, by kind and name."""
-    totals = ("energy_pj", "cycles", "edp", "utilization", "outer_words")
+    totals = ("energy_pj", "cycles", "edp", "utilization", "offchip_words")
     yield from ((("total", name), getattr(result, name)) for name in totals)
     for row in result.energy_by_tensor_rows():
         yield ("energy", f"{row['component']} {row['tensor']}".rstrip()), row["energy_pj"]

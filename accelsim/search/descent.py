@@ -59,7 +59,7 @@ class Descent:
     held_level : int
         Whose words count.
     most : float64[3], optional
-        Energy [pJ], cycles and outer words that are allowed, if less than in the map space.
+        Energy [pJ], cycles and off-chip words that are allowed, if less than in the map space.
     seed : int
     workers : int
         Threads; what a number of walks finds does not depend on it.

@@ -24,7 +24,7 @@ from accelsim.search.value_kernel import (
     ENERGY,
     WORDS,
     moved_units,
-    outer_words,
+    offchip_words,
     value_of,
     within_limits,
 )
@@ -73,11 +73,11 @@ class Choices(NamedTuple):
     required: Bools2
     """bool[L, T]: at the last storage node of a level, whether one of its nodes must keep the tensor."""
     most: Floats1
-    """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow."""
+    """float64[3]: largest energy [pJ], cycles and off-chip words that the constraints allow."""
     terms: Floats2
     """float64[*, 6]: products of the objective, as `value_of` reads them."""
     tie: Bools1
-    """bool[1]: whether the objective depends on cycles or outer words."""
+    """bool[1]: whether the objective depends on cycles or off-chip words."""
     with_energy: Bools1
     """bool[1]: whether the objective depends on energy."""
     held_level: Ints1
@@ -101,7 +101,7 @@ class Walk(NamedTuple):
     steps: Floats1
     """float64[3]: ln of the steps of the compute units."""
     column: Floats2
-    """float64[3, 4]: energy [pJ], cycles, outer words, and words held at `Choices.held_level`."""
+    """float64[3, 4]: energy [pJ], cycles, off-chip words, and words held at `Choices.held_level`."""
 
 
 @jit
@@ -261,7 +261,7 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail, by_energy: bo
         if keep[level, t]:
             held += s.at[level, t, TILE] * c.word_parts[level, t, s.at[level, t, PARTIAL]]
     column = w.column[row]
-    words = outer_words(c, moved_units(c, s))
+    words = offchip_words(c, moved_units(c, s))
     column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY] = energy, cycles, words, held
     value = value_of(g.terms, column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY])
     goal = math.log(max(energy if by_energy else value, TINY))

@@ -16,7 +16,7 @@ from accelsim.model.encode import Batch, Constants, Encoded, empty_batch
 from accelsim.model.jit import jit
 from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
 from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2, record
-from accelsim.search.value_kernel import moved_units, outer_words, value_of, within_limits
+from accelsim.search.value_kernel import moved_units, offchip_words, value_of, within_limits
 
 POLL = 512
 
@@ -77,7 +77,7 @@ def search_draws(
             return i
         draw(space, key, first + i, m, 0)
         status, energy, cycles = evaluate_one(c, m, 0, s, False)
-        words = outer_words(c, moved_units(c, s))
+        words = offchip_words(c, moved_units(c, s))
         if status == VALID and not within_limits(space.most, energy, float(cycles), words):
             status = UTILIZATION
         books.tally[status] += 1
@@ -166,7 +166,7 @@ def search_all(
                 return seen
             seen += 1
             status, energy, cycles = cost(c, m, 0, s, False)
-            words = outer_words(c, moved_units(c, s))
+            words = offchip_words(c, moved_units(c, s))
             if status == VALID and not within_limits(space.most, energy, float(cycles), words):
                 status = UTILIZATION
             books.tally[status] += 1

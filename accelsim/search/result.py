@@ -231,7 +231,7 @@ class FrontResult:
     Attributes
     ----------
     columns : tuple of str
-        `energy` [pJ], `cycles`, `outer_words` [storage words read, filled and updated at the outermost level], or
+        `energy` [pJ], `cycles`, `offchip_words` [storage words read, filled and updated at the outermost level], or
         `capacity:LEVEL` [storage words held at a level].
     points : tuple of Result
         One mapping for each point of the front, in order of the first column.
@@ -288,7 +288,7 @@ _ALWAYS = ("energy", "cycles")
 
 def column_value(result: Result, column: str) -> float:
     """A column of a front or a census of one mapping; storage words are whole, as everywhere in a result."""
-    columns = {"energy": result.energy_pj, "cycles": result.cycles, "outer_words": result.outer_words}
+    columns = {"energy": result.energy_pj, "cycles": result.cycles, "offchip_words": result.offchip_words}
     if column in columns:
         return float(columns[column])
     held = (level.used_words for level in result.levels if level.level == column.partition(":")[2])
@@ -297,4 +297,4 @@ def column_value(result: Result, column: str) -> float:
 
 def _plain_name(column: str) -> str:
     """Name of a column of a front with its unit."""
-    return "outer_words" if column == "outer_words" else f"{column.partition(':')[2]}_words"
+    return "offchip_words" if column == "offchip_words" else f"{column.partition(':')[2]}_words"

@@ -32,7 +32,7 @@ def terms_of(objective: Objective) -> Floats:
 
 
 @inline
-def outer_words(c: Constants, units: int) -> float:
+def offchip_words(c: Constants, units: int) -> float:
     """Storage words of so many units of the outermost level; the last one counts whole."""
     return float(max(0, -(-units // c.outer_units[0])))
 

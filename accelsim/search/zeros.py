@@ -153,7 +153,7 @@ def _refused(search: SearchResult, constraints: Constraints | None) -> Iterator[
     if search.certificate is None or not search.certificate.proved:
         yield "the search proves nothing"
     goal = Objective.parse(search.objective)
-    if len(goal.terms) > 1 or goal.counts("outer_words"):
+    if len(goal.terms) > 1 or goal.counts("offchip_words"):
         yield f"the objective is {search.objective}"
     if search.uneven or search.imperfect or search.padded:
         yield "mappings that are uneven, imperfect or padded are searched"

@@ -96,7 +96,7 @@ class Aim:
         return Solver(
             space,
             cycles=self.objective.counts("cycles") or bool(limited[CYCLES]),
-            words=self.objective.counts("outer_words") or bool(limited[WORDS]),
+            words=self.objective.counts("offchip_words") or bool(limited[WORDS]),
             every=every,
             known=self.worth(value, best),
             workers=self.workers,

@@ -386,7 +386,7 @@ def least_cycles(space: MapSpace, needed: Ints) -> float:
     return max(busy, _least_outer_cycles(space, needed))
 
 
-def least_outer_words(space: MapSpace, needed: Ints) -> tuple[int, int]:
+def least_offchip_words(space: MapSpace, needed: Ints) -> tuple[int, int]:
     """Storage words read and written at the outermost level at least: each that is needed once.
 
     Parameters
@@ -401,7 +401,7 @@ def least_outer_words(space: MapSpace, needed: Ints) -> tuple[int, int]:
 
 def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
     """Cycles that the ports of the outermost level take at least."""
-    read, written = least_outer_words(space, needed)
+    read, written = least_offchip_words(space, needed)
     ports = zip(
         (read + written, read, written, read + written), space.encoded.constants.bandwidth[0].tolist(), strict=True
     )

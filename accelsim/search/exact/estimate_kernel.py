@@ -26,7 +26,7 @@ from accelsim.search.value_kernel import (
     ENERGY,
     WORDS,
     moved_units,
-    outer_words,
+    offchip_words,
     value_of,
     within_limits,
 )
@@ -106,7 +106,7 @@ def bound_of(
             more -= counted_off(problem, node, level, ONE)
             if not more < np.inf:
                 continue
-            node.column[WORDS] = outer_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
+            node.column[WORDS] = offchip_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
         if not within_limits(g.most, energy * (1.0 - SURE), cycles, node.column[WORDS]):
             continue
         value = _value_or_beaten(goal, found, node, energy, cycles)
@@ -322,7 +322,7 @@ def settle(problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNo
             if m.keep[0, lv, t]:
                 held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
     node.column[ENERGY], node.column[CYCLES] = energy, float(cycles)
-    node.column[WORDS], node.column[CAPACITY] = outer_words(c, moved_units(c, full)), float(held)
+    node.column[WORDS], node.column[CAPACITY] = offchip_words(c, moved_units(c, full)), float(held)
     if within_limits(g.most, energy, node.column[CYCLES], node.column[WORDS]):
         enter(goal, found, m, node.column)
 
@@ -337,7 +337,7 @@ def _settle_remainders(problem: SearchProblem, goal: Goal, found: Incumbents, no
     energy, cycles = cost_remainders(problem, node)
     last = c.fanout.shape[0]
     node.column[ENERGY], node.column[CYCLES] = energy, float(cycles)
-    node.column[WORDS], node.column[CAPACITY] = outer_words(c, node.read[last, 0] + node.written[last, 0]), 0.0
+    node.column[WORDS], node.column[CAPACITY] = offchip_words(c, node.read[last, 0] + node.written[last, 0]), 0.0
     if within_limits(g.most, energy * (1.0 - SURE), node.column[CYCLES], node.column[WORDS]):
         enter(goal, found, m, node.column)
 

@@ -60,7 +60,7 @@ def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
     AccelsimError
         If the text names none.
     """
-    names = {"energy": ENERGY, "cycles": CYCLES, "outer_words": WORDS}
+    names = {"energy": ENERGY, "cycles": CYCLES, "offchip_words": WORDS}
     if text in names:
         return names[text], 0
     levels = [level.name for level in architecture.levels]
@@ -68,7 +68,7 @@ def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
     if what == "capacity" and level in levels:
         return CAPACITY, levels.index(level)
     raise AccelsimError(
-        f"'{text}' is no column of a front; write energy, cycles, outer_words or capacity:LEVEL ({listed(levels)})"
+        f"'{text}' is no column of a front; write energy, cycles, offchip_words or capacity:LEVEL ({listed(levels)})"
     )
 
 

@@ -44,7 +44,7 @@ class Goal(NamedTuple):
     limit: Floats1
     """float64[1]: largest value of the objective that is looked for."""
     energy_only: Bools1
-    """bool[1]: whether cycles and outer words make no difference."""
+    """bool[1]: whether cycles and off-chip words make no difference."""
     floor: Floats1
     """float64[2]: energy [pJ] and cycles that no mapping falls below."""
 
@@ -61,7 +61,7 @@ class Incumbents(NamedTuple):
     value: Floats1
     """float64[K]: value of the objective, infinite after the last mapping."""
     column: Floats2
-    """float64[K, 4]: energy [pJ], cycles, outer words, and words held at `Goal.level`."""
+    """float64[K, 4]: energy [pJ], cycles, off-chip words, and words held at `Goal.level`."""
     best: Batch
     """Batch of K: the mappings."""
     tally: Ints1
@@ -91,7 +91,7 @@ def enter(goal: Goal, found: Incumbents, mapping: Batch, column: Floats1) -> Non
     ----------
     mapping : Batch of one
     column : float64[4]
-        Energy, cycles, outer words, capacity.
+        Energy, cycles, off-chip words, capacity.
     """
     room, at = found.value.shape[0], found.many[0]
     value = value_of(goal.terms, column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY])

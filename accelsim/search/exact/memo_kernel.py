@@ -47,9 +47,9 @@ class Memo(NamedTuple):
     level: Ints1
     """int64[M]: level at whose tile the node stands, 0 if the place is free."""
     timed: Bools1
-    """bool[1]: whether cycles or outer words make a difference."""
+    """bool[1]: whether cycles or off-chip words make a difference."""
     ports: Ints1
-    """int64[*]: levels whose words through ports and network are among the counts, if cycles or outer words matter."""
+    """int64[*]: levels whose words through ports and network are among the counts, if cycles or off-chip words matter."""
     rounds_up: Bools1
     """bool[L]: whether accesses of the level may be rounded up to whole blocks."""
     rounds_further_in: Bools1
@@ -66,7 +66,7 @@ def make_memo(c: Constants, places: int, *, timed: bool = False, words: bool = F
     Parameters
     ----------
     timed, words : bool
-        Whether cycles make a difference, and outer words.
+        Whether cycles make a difference, and off-chip words.
     """
     rounds_up = (c.word_parts % c.block[:, None, None] != 0).any(axis=(1, 2))
     ports = np.flatnonzero(c.limited | ((np.arange(len(c.block)) == 0) & words))

@@ -159,7 +159,7 @@ class CostTables(NamedTuple):
     macs: Floats1
     """float64[1]: multiply-accumulates."""
     most: Floats1
-    """float64[3]: largest energy [pJ], cycles and outer words that the constraints allow."""
+    """float64[3]: largest energy [pJ], cycles and off-chip words that the constraints allow."""
     start: Floats1
     """float64[1] [pJ]: energy that every mapping has: multiply-accumulates, and the least leakage."""
     leaks: Floats2
@@ -303,7 +303,7 @@ class SearchNode(NamedTuple):
     pj: Floats1
     """float64[1] [pJ]: energy of a whole mapping."""
     column: Floats1
-    """float64[4]: energy [pJ], cycles, outer words and words held, of a whole mapping or, at least, of every
+    """float64[4]: energy [pJ], cycles, off-chip words and words held, of a whole mapping or, at least, of every
     completion."""
     failed: Ints3
     """int64[L, *, 2T + 1]: tiles that led to nothing: for each tensor the children that need words of their own

@@ -377,12 +377,12 @@ class Relaxation:
         return self.filled.stage.grid
 
     def limit(self, most: Floats) -> None:
-        """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
+        """Look from now on only at mappings with at most so much energy [pJ], cycles and off-chip words: float64[3]."""
         self.filled = replace(self.filled, tables=self.filled.tables._replace(most=most))
 
     @property
     def timed(self) -> bool:
-        """Whether cycles or outer words are limited."""
+        """Whether cycles or off-chip words are limited."""
         return bool(np.isfinite(self.filled.tables.most[[CYCLES, WORDS]]).any())
 
     def roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:

@@ -123,7 +123,7 @@ class Solver:
         self.interrupted = False
 
     def limit(self, most: Floats) -> None:
-        """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
+        """Look from now on only at mappings with at most so much energy [pJ], cycles and off-chip words: float64[3]."""
         self.relaxation.limit(most)
 
     def search(

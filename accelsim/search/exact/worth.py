@@ -41,7 +41,7 @@ class Known:
     value : float
         Of a mapping that is known; infinite if none is.
     most : float64[3]
-        Most energy [pJ], cycles and outer words.
+        Most energy [pJ], cycles and off-chip words.
     busiest : str
         The level whose ports or network take it the most cycles, if it is known.
     """

@@ -146,7 +146,7 @@ def written(parts: Iterable[Piece]) -> str:
 BINS = 60
 """Bins of the histogram of energy, equally wide on a logarithmic axis."""
 REGIONS = 5
-"""Parts of the range of cycles, and of outer words, from which each bin shows a mapping."""
+"""Parts of the range of cycles, and of off-chip words, from which each bin shows a mapping."""
 QUANTILES = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -204,7 +204,7 @@ def _known(proved: bool) -> str:
 def _named(census: Census) -> Iterator[Chosen]:
     """Mappings with a name; one mapping may come more than once."""
     outermost = census.best.levels[0].level
-    energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "outer_words"))
+    energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "offchip_words"))
     yield Chosen(f"lowest energy{_known(energy.lowest_proved)}", "best", census.best)
     for number, point in enumerate(census.front.points, 1):
         yield Chosen(f"front {number}", "front", point)
@@ -218,11 +218,11 @@ def _named(census: Census) -> Iterator[Chosen]:
 
 
 def _regions(census: Census) -> list[int]:
-    """The first drawn mapping of each region: a bin of energy with a part of the range of cycles or outer words."""
+    """The first drawn mapping of each region: a bin of energy with a part of the range of cycles or off-chip words."""
     sample = census.sample
     bins = bin_of(sample.energy_pj, energy_edges(census))
     found: set[int] = set()
-    for column in (sample.cycles, sample.outer_words):
+    for column in (sample.cycles, sample.offchip_words):
         logs = np.log10(np.maximum(column, 1.0))
         edges = np.linspace(logs.min(), logs.max(), REGIONS + 1)[1:-1]
         _, first = np.unique(bins * REGIONS + np.searchsorted(edges, logs), return_index=True)
@@ -272,7 +272,7 @@ def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> 
     return {
         "energy_pj": rounded(result.energy_pj),
         "cycles": result.cycles,
-        "outer_words": result.outer_words,
+        "offchip_words": result.offchip_words,
         "utilization": rounded(result.utilization),
         "nest": [[level.used, level.keeps, *level.lines] for level in nest_levels(result)],
         "yaml": dump_mapping(result.mapping),

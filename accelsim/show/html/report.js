@@ -7,7 +7,7 @@
   const COLUMNS = {
     energy_pj: { name: "energy", text: (v) => energy(v) },
     cycles: { name: "cycles", text: (v) => si(v, "", 4) },
-    outer_words: { name: `words moved at ${data.levels[0]}`, text: (v) => si(v, "", 4) },
+    offchip_words: { name: `words moved at ${data.levels[0]}`, text: (v) => si(v, "", 4) },
     utilization: { name: "utilization", text: (v) => percent(v) },
   };
   const KINDS = {
@@ -265,7 +265,7 @@
   }
 
   // ---- the list ----
-  const HEADS = [["label", "mapping"], ["energy_pj", "energy"], ["over", "x lowest"], ["cycles", "cycles"], ["outer_words", `${data.levels[0]} words`], ["utilization", "utilization"]];
+  const HEADS = [["label", "mapping"], ["energy_pj", "energy"], ["over", "x lowest"], ["cycles", "cycles"], ["offchip_words", `${data.levels[0]} words`], ["utilization", "utilization"]];
   const lowest = Math.min(...mappings.map((mapping) => mapping.energy_pj));
 
   function drawList() {
@@ -287,7 +287,7 @@
 
   function listRow(mapping) {
     const index = mappings.indexOf(mapping), current = index === view.shown ? { "aria-current": "true" } : {};
-    const cells = [energy(mapping.energy_pj), times(mapping.energy_pj / lowest), si(mapping.cycles, "", 4), si(mapping.outer_words, "", 4), percent(mapping.utilization)];
+    const cells = [energy(mapping.energy_pj), times(mapping.energy_pj / lowest), si(mapping.cycles, "", 4), si(mapping.offchip_words, "", 4), percent(mapping.utilization)];
     return element("tr", { "data-index": index, onclick: () => show(index), ...current },
       element("td", {}, element("button", { type: "button" }, mapping.label)), ...cells.map((text) => element("td", { class: "number" }, text)));
   }
@@ -336,7 +336,7 @@
     const costs = [
       ["energy", energy(mapping.energy_pj, 5), over("energy_pj") || `${digits(mapping.energy_pj / data.macs)} pJ/MAC`],
       ["cycles", count(mapping.cycles), over("cycles") || `limited by ${names[limit]}`],
-      [`${data.levels[0]} words`, count(mapping.outer_words), over("outer_words")],
+      [`${data.levels[0]} words`, count(mapping.offchip_words), over("offchip_words")],
       ["utilization", percent(mapping.utilization), mapping.units && `${data.compute} ${mapping.units}`],
     ];
     at("shown-costs").replaceChildren(...costs.map(([name, value, note]) =>

@@ -275,7 +275,7 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
     return ax
 
 
-COLUMNS = ("cycles", "outer_words", "utilization")
+COLUMNS = ("cycles", "offchip_words", "utilization")
 """What the energy can be drawn over."""
 
 
@@ -323,19 +323,19 @@ def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any
 
     Over cycles and utilization these are the Pareto front of energy and cycles: utilization is a constant over cycles.
     Where the front is not complete, they are the best mappings known.
-    Over outer words, of which the census has no front, they are the mappings of lowest energy and of fewest words.
+    Over off-chip words, of which the census has no front, they are the mappings of lowest energy and of fewest words.
     """
-    if _known(over) != "outer_words":
+    if _known(over) != "offchip_words":
         return [{"pj_per_mac": point.pj_per_mac, over: getattr(point, over)} for point in census.front.points]
     ends = census.best, census.range_of(over).lowest_mapping
-    return [{"pj_per_mac": end.pj_per_mac, over: end.outer_words} for end in ends]
+    return [{"pj_per_mac": end.pj_per_mac, over: end.offchip_words} for end in ends]
 
 
 def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -> Axes:
     """Draw the energy [pJ/MAC] of all valid mappings over another column, as a density, with the exact optima on top.
 
     Over `cycles` and `utilization` the Pareto front is drawn as a line that no mapping lies below, or, where it is not
-    complete, the best mappings known as dots. `outer_words` are words read and written at the outermost level.
+    complete, the best mappings known as dots. `offchip_words` are words read and written at the outermost level.
     """
     words = f"words moved at {census.best.levels[0].level}"
     with style.drawing(ax) as ax:
@@ -344,7 +344,7 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
         _draw_cells(rows, over, len(census.sample), ax)
         points = sorted((row[over], row["pj_per_mac"]) for row in marked)
         xs, ys = [x for x, _ in points], [y for _, y in points]
-        if over != "outer_words" and census.front.stop == "exhausted":
+        if over != "offchip_words" and census.front.stop == "exhausted":
             ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
         ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(census, over), zorder=3)
         ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
@@ -356,7 +356,7 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
             style.plain_log_ticks(axis, low, high)
         if over != "utilization":
             style.short_ticks(ax.xaxis)
-        ax.set_xlabel({"cycles": "cycles", "outer_words": words, "utilization": "overall utilization"}[over])
+        ax.set_xlabel({"cycles": "cycles", "offchip_words": words, "utilization": "overall utilization"}[over])
         ax.set_ylabel("energy [pJ/MAC]")
         style.put_title(ax, *heads(census), legend=True)
     return ax
@@ -364,7 +364,7 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
 
 def _label(census: Census, over: str) -> str:
     """What is drawn on top of the density, and whether it is proved."""
-    if over == "outer_words":
+    if over == "offchip_words":
         proved = all(census.range_of(column).lowest_proved for column in ("energy", over))
         return f"lowest energy, fewest words ({'proved' if proved else 'of those known'})"
     if census.front.stop == "exhausted":

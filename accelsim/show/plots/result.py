@@ -407,14 +407,14 @@ def _frame_bars(ax: Axes, names: Sequence[str], step: int = 1, most: int = 5, ro
 
 
 def fusion_table(found: FusedNetwork) -> list[dict[str, Any]]:
-    """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, and its outer words, all runs."""
+    """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, and its off-chip words, all runs."""
     return [
         {
             "chain": " …\n".join(dict.fromkeys((segment.layers[0].name, segment.layers[-1].name))),
             "fused": fused,
             "component": component,
             "energy_pj": segment.repeat * energy_pj,
-            "outer_words": segment.repeat * (segment.totals if fused else segment.unfused).outer_words,
+            "offchip_words": segment.repeat * (segment.totals if fused else segment.unfused).offchip_words,
         }
         for segment in _drawn(found)
         for fused in (False, True)
@@ -448,12 +448,12 @@ def plot_fusion(found: FusedNetwork, ax: Axes | None = None) -> Axes:
         above, below, colours = _panels(ax, 0.53, 0.4, found.segments[0].alone[0], drawn)
         spent = {shift: [_of_chain(rows, chain, fused) for chain in chains] for fused, shift in _SIDES.items()}
         _draw_energy(above, spent, _PAIRED, colours)
-        words = {(row["chain"], row["fused"]): row["outer_words"] for row in rows}
+        words = {(row["chain"], row["fused"]): row["offchip_words"] for row in rows}
         for fused, shift in _SIDES.items():
             heights = [words[chain, fused] for chain in chains]
             places = [at + shift for at in range(len(chains))]
             below.bar(places, heights, _PAIRED, color="#777777" if fused else "#CCCCCC")
-        below.set_ylabel("outer words")
+        below.set_ylabel("off-chip words")
         short_ticks(below.yaxis)
         _frame_bars(below, chains, most=4, rotation=0 if len(chains) <= 4 else 90)
         gain = ratio(found.unfused.energy_pj, found.totals.energy_pj)

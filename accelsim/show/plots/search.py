@@ -336,7 +336,7 @@ def plot_bound(about: Mapping[str, Any], rows: Rows, ax: Axes | None = None) -> 
         if not rows:
             raise AccelsimError("{objective} is the same for every size of {level}: nothing to draw".format(**about))
         values = [row[goal] for row in rows]
-        label, scale = axis_of({"energy": "energy_pj"}.get(goal, goal), values) if goal != "outer_words" else (
+        label, scale = axis_of({"energy": "energy_pj"}.get(goal, goal), values) if goal != "offchip_words" else (
             "words at the outermost level", 1.0)  # fmt: skip
         sizes, ups = [row["size_bytes"] for row in rows], [value / scale for value in values]
         ax.set(xscale="log", yscale="log")

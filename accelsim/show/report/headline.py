@@ -118,7 +118,7 @@ def compulsory_words(architecture: Architecture, einsum: Einsum) -> int:
 
 def _offchip(result: Result, architecture: Architecture, einsum: Einsum) -> tuple[str, str, str]:
     """Traffic of the outermost level, beside the compulsory one."""
-    words = result.outer_words
+    words = result.offchip_words
     size = format_si(words * architecture.levels[0].word_bits / 8, "B", 4)
     over = ratio(words, compulsory_words(architecture, einsum))
     return "off-chip", size, f"{format_si(words, 'words', 4)}, {times(over)} compulsory traffic"

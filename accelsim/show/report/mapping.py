@@ -434,7 +434,7 @@ _DIFFERENCES = {
 }
 
 
-_TOTALS = {"energy_pj": "energy", "edp": "EDP [pJ*cycle]", "outer_words": "off-chip words"}
+_TOTALS = {"energy_pj": "energy", "edp": "EDP [pJ*cycle]", "offchip_words": "off-chip words"}
 
 
 def _figure(row: Row, side: str) -> str | None:

@@ -170,7 +170,7 @@ def _total_lines(totals: Mapping[str, Any]) -> list[str]:
     """Totals beside those of the table: words at the outermost level, time and rate."""
     if not totals["macs"]:
         return []
-    moved = f"{format_si(totals['outer_bytes'], 'B', 4)} ({count(totals['outer_words'])} words)"
+    moved = f"{format_si(totals['offchip_bytes'], 'B', 4)} ({count(totals['offchip_words'])} words)"
     lines = [f"{count(totals['macs'])} MACs; off-chip {moved}"]
     if totals["run_time_s"] is not None:
         lines.append(f"{format_si(totals['run_time_s'], 's', 4)} a run")
@@ -263,7 +263,7 @@ def _summary(found: FusedNetwork) -> Iterator[Piece]:
     forms: dict[str, tuple[str, Any]] = {
         "energy": ("energy_pj", energy),
         "cycles": ("cycles", count),
-        "off-chip words": ("outer_words", count),
+        "off-chip words": ("offchip_words", count),
     }
     rows = [
         {"what": name, "apart": form(getattr(one, key)), "fused": form(getattr(other, key)),
@@ -288,8 +288,8 @@ _FUSION_COLUMNS = (
     _gain("energy_pj"),
     Column("cycles", ("fused", "cycles"), count),
     _gain("cycles"),
-    Column("off-chip words", ("fused", "outer_words"), count),
-    _gain("outer_words"),
+    Column("off-chip words", ("fused", "offchip_words"), count),
+    _gain("offchip_words"),
     Column("recompute", lambda row: _recomputed(row) if "unfused" in row else ""),
 )
 
@@ -313,7 +313,7 @@ def _gains(found: FusedNetwork) -> Iterator[Piece]:
     if others:
         sums = {
             name: sum(segment.repeat * getattr(segment.totals, name) for segment in others)
-            for name in ("energy_pj", "cycles", "outer_words")
+            for name in ("energy_pj", "cycles", "offchip_words")
         }
         runs = sum(segment.repeat for segment in others)
         shown.append({"layers": "not fused", "alike": 0, "repeat": runs, "fused": sums})

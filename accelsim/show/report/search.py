@@ -40,7 +40,7 @@ _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
 _POINTS = 40
 _ALWAYS = ("point", "energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "utilization", "loop_nest")
-NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "off-chip words"}
+NAMES = {"energy": "energy", "cycles": "cycles", "offchip_words": "off-chip words"}
 
 
 def search_report(
@@ -140,7 +140,7 @@ def sizing_line(about: Mapping[str, Any], rows: Sequence[Row]) -> str:
 def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]:
     """The least cost over the sizes of a level: the smallest, the knees, the present one, and the largest of use."""
     goal = str(about["objective"])
-    form = {"energy": lambda pj: energy(pj, 5), "cycles": count, "outer_words": count}[goal]
+    form = {"energy": lambda pj: energy(pj, 5), "cycles": count, "offchip_words": count}[goal]
     fits = next((row for row in reversed(rows) if row["size_bytes"] <= about["present_bytes"]), None)
     now = None if fits is None else {**fits, "size_bytes": about["present_bytes"], "knee": False, "now": True}
     columns = (
@@ -204,7 +204,7 @@ def runs_report(
         *COSTS,
         *([units] if all(row.get("compute_used") for row in rows) else []),
         Column("pJ/MAC", "pj_per_mac", "{:.4g}".format),
-        Column("off-chip words", "outer_words", count),
+        Column("off-chip words", "offchip_words", count),
         *trades,
         *(_SPARSE_COSTS if any("sparse_energy_pj" in row for row in rows) else ()),
         Column("", said, fold=True),
@@ -277,7 +277,7 @@ def _rejections(sample: Sample) -> Iterator[Piece]:
 def column_name(column: str) -> str:
     """Name of a column of a front, for people.
 
-    >>> column_name("outer_words"), column_name("capacity:GLB")
+    >>> column_name("offchip_words"), column_name("capacity:GLB")
     ('off-chip words', 'words in GLB')
     """
     return NAMES.get(column) or f"words in {column.partition(':')[2]}"
@@ -304,7 +304,7 @@ def front_report(front: FrontResult) -> Iterator[Piece]:
     yield f"exact, {front.seconds:.3g} s, {work}\n"
     rows = [{**row, "loop_nest": nest_line(point)} for row, point in zip(front.rows(), front.points, strict=True)]
     more = [key for key in rows[0] if key not in _ALWAYS]
-    heads = [column_name(column) for column in front.columns if column not in NAMES or column == "outer_words"]
+    heads = [column_name(column) for column in front.columns if column not in NAMES or column == "offchip_words"]
     others = [Column(head, key, count) for head, key in zip(heads, more, strict=True)]
     yield Table("front", (Column("point", "point", left=False), *COSTS, *others, NEST), rows, most=_POINTS)
     yield NEST_KEY
