@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test test-deep mutants lint docs notebooks reference gallery arena bench bench-map bench-corpus bench-census bench-cpu validate reports clean
+.PHONY: help map test test-deep mutants lint docs notebooks reference gallery arena bench bench-map bench-corpus bench-spread bench-cpu validate reports clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,8 +62,8 @@ arena: $(INSTALLED)  ## solve the arena's problems, let rival mappers play them 
 	@$(BIN)/python arena/peers.py
 	@for file in arena/optima.json arena/submissions/*.json; do $(BIN)/python arena/verify.py $$file || exit 1; done
 
-bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
-	@$(BIN)/python benchmarks/census.py
+bench-spread: $(INSTALLED)  ## time the spread of VGG-16 conv3_2 on each machine
+	@$(BIN)/python benchmarks/spread.py
 
 bench-cpu: $(INSTALLED)  ## predicted time of matrix products on this CPU, beside numpy's
 	@$(BIN)/python benchmarks/cpu.py

@@ -38,7 +38,7 @@ def _hint(name: str) -> str:
     return f"; {hint}" if hint else ""
 
 
-_FORMER = {"map_einsum": "map_layer", "map_front": "pareto", "census": "spread", "explore": "sweep"}
+_FORMER = {"map_einsum": "map_layer", "map_front": "pareto", "spread": "spread", "explore": "sweep"}
 """Names of earlier versions."""
 
 

@@ -20,16 +20,14 @@ from verify import OPTIMA, PROBLEMS, SPACES, Arena
 
 from accelsim import __version__, load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.mapping import Mapping
-from accelsim.inputs.workload import Einsum
-from accelsim.search.mapper import map_einsum
-from accelsim.search.stopping import Budget
 from accelsim.inputs.errors import TooManyChoices
 from accelsim.inputs.library import resolve
-from accelsim.inputs.mapping import dump_mapping
+from accelsim.inputs.mapping import Mapping, dump_mapping
 from accelsim.inputs.params import substitute
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, compose_file
-from accelsim.search.mapper import imperfect_dims
+from accelsim.inputs.workload import Einsum
+from accelsim.search.mapper import imperfect_dims, map_einsum
+from accelsim.search.stopping import Budget
 
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE.parent / "benchmarks" / "corpus"

@@ -28,11 +28,11 @@ sys.path.insert(0, str(HERE.parent / "benchmarks" / "peers"))
 from accelforge_golden import ROLES, unit  # noqa: E402
 from compare import VENVS, ask  # noqa: E402
 
-from accelsim.search.mapper import map_einsum
 from accelsim.inputs.architecture import Architecture, Axis, Level  # noqa: E402
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402
+from accelsim.search.mapper import map_einsum  # noqa: E402
 
 SECONDS = 20
 """Limit of one search of AccelForge [CPU s]."""

@@ -14,9 +14,9 @@ import time
 import numpy as np
 
 from accelsim import load_architecture, load_workload
+from accelsim.model.jit import jit
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
-from accelsim.model.jit import jit
 
 SIZES = ((256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 64), (64, 4096, 4096))
 _BANDWIDTH = "36 GB/s"

@@ -28,14 +28,14 @@ from rich.box import SIMPLE_HEAD  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from accelsim import load_architecture, load_workload
-from accelsim.search.exact.front import map_front
-from accelsim.search.mapper import map_einsum
-from accelsim.search.result import FrontResult, SearchResult
-from accelsim.search.stopping import Budget
+from accelsim import load_architecture, load_workload  # noqa: E402
 from accelsim.inputs.architecture import Architecture  # noqa: E402
 from accelsim.inputs.errors import NoValidMappingError  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402
+from accelsim.search.exact.front import map_front  # noqa: E402
+from accelsim.search.mapper import map_einsum  # noqa: E402
+from accelsim.search.result import FrontResult, SearchResult  # noqa: E402
+from accelsim.search.stopping import Budget  # noqa: E402
 
 MACHINES = ("eyeriss", "systolic", "nvdla", "simba", "gpu_sm")
 OBJECTIVES = ("energy", "edp", "cycles", "front")

@@ -27,14 +27,14 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 sys.path[:0] = [str(HERE), str(REPOSITORY)]
 
-from accelsim.search.exact.front import map_front
-from accelsim.search.mapper import map_einsum
-from accelsim.search.stopping import Budget
 from accelsim.inputs.architecture import Architecture  # noqa: E402
 from accelsim.inputs.errors import AccelsimError  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402
 from accelsim.inputs.workload import Einsum  # noqa: E402
 from accelsim.results.output import mapping_json  # noqa: E402
+from accelsim.search.exact.front import map_front  # noqa: E402
+from accelsim.search.mapper import map_einsum  # noqa: E402
+from accelsim.search.stopping import Budget  # noqa: E402
 
 corpus = importlib.import_module("corpus.__main__")
 MOST = 120.0

@@ -15,8 +15,8 @@ from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.population.census import census
-from accelsim.population.result import Census
+from accelsim.population.result import Spread
+from accelsim.population.spread import spread
 from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult
 
 
@@ -100,8 +100,8 @@ def a_front(best: Result, columns: tuple[str, ...] = ("energy", "cycles"), stop:
 
 
 @cache
-def a_stopped_census() -> Census:
-    """A census whose searches were stopped at a mapping that is worse than most of those drawn."""
+def a_stopped_spread() -> Spread:
+    """A spread whose searches were stopped at a mapping that is worse than most of those drawn."""
     machine, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
     layer = replace(gemm, name="gemm_32_48_64", dims={"M": 32, "N": 48, "K": 64})
     worthless = all_loops_outside(machine, layer)
@@ -110,5 +110,5 @@ def a_stopped_census() -> Census:
     front = replace(a_front(worthless), points=(worthless,), values=values, stop="timeout")
     with pytest.MonkeyPatch.context() as patch:
         for name, found in (("map_with_cache", search), ("map_front", front)):
-            patch.setattr(f"accelsim.population.census.{name}", lambda *_, found=found, **__: found)
-        return census(machine, layer, samples=2000)
+            patch.setattr(f"accelsim.population.spread.{name}", lambda *_, found=found, **__: found)
+        return spread(machine, layer, samples=2000)

@@ -164,7 +164,7 @@ def test_searches__equal_brute_force(group):
 
 
 @pytest.mark.parametrize("seed", [20721, 21528])
-def test_census__limits_networks_to_compute_units_that_keep_little(seed):
+def test_spread__limits_networks_to_compute_units_that_keep_little(seed):
     """All words cross a network with a limit for good, and loops that spread inside it take none of them away."""
     _, case = case_of(seed)
     known = truth(*case, MOST)

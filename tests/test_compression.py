@@ -22,7 +22,7 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits, stand
 from accelsim.model.oracle import execute
-from accelsim.population.census import census
+from accelsim.population.spread import spread
 from accelsim.results import Provenance
 from accelsim.results.output import front_json
 from accelsim.results.verifying import Task, verify_layer
@@ -109,7 +109,7 @@ def test_remainders__charge_the_compressed_share_of_the_executed_words(case, rng
 
 
 def whole(parts, units):
-    """Storage words, of which a part counts whole; so they are in results, fronts and censuses."""
+    """Storage words, of which a part counts whole; so they are in results, fronts and spreads."""
     return -(-parts // units)
 
 
@@ -249,10 +249,10 @@ def test_front__has_the_whole_words_of_its_mappings():
     assert any(check.agrees is False for check in checks)
 
 
-def test_census__counts_offchip_words_as_compressed():
+def test_spread__counts_offchip_words_as_compressed():
     machine = two_levels(compression={"Inputs": Fraction(3, 5), "Weights": Fraction(3, 4)})
-    found = census(machine, GEMM, samples=200, workers=1)
-    plain = census(two_levels(), GEMM, samples=200, workers=1)
+    found = spread(machine, GEMM, samples=200, workers=1)
+    plain = spread(two_levels(), GEMM, samples=200, workers=1)
     words, raw = found.range_of("offchip_words"), plain.range_of("offchip_words")
     assert (found.mappings, raw.lowest) == (plain.mappings, 20 + 15 + 12)
     assert words.lowest == math.ceil(12 + 11.25 + 12)

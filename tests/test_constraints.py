@@ -28,8 +28,8 @@ from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
-from accelsim.population.census import census
 from accelsim.population.counting import Nest, count_mappings
+from accelsim.population.spread import spread
 from accelsim.results.output import result_json
 from accelsim.results.verifying import verify
 from accelsim.search import spaces
@@ -332,7 +332,7 @@ def test_constraints__that_do_not_suit_are_refused_before_any_search(level, said
         lambda: map_einsum(machine, layer, constraints=asked, uneven=False),
         lambda: map_einsum(machine, layer, constraints=asked, method="random"),
         lambda: map_front(machine, layer, constraints=asked),
-        lambda: census(machine, layer, constraints=asked),
+        lambda: spread(machine, layer, constraints=asked),
         lambda: verify(documents, machine, layer, asked),
     ):
         with pytest.raises(AccelsimError) as error:
@@ -477,14 +477,14 @@ def test_least_use_of_an_axis__that_no_loops_reach_is_told(tmp_path):
         )
 
 
-def test_least_use_of_an_axis__is_counted_in_a_census(tmp_path):
+def test_least_use_of_an_axis__is_counted_in_a_spread(tmp_path):
     """Every mapping that is drawn keeps it, and those of less use are not counted."""
     machine, layer = load_architecture("eyeriss"), load_workload("gemm").layers[0]
     text = "constraints: {levels: [{level: GLB, spatial: {x: {min_utilization: 0.5}}}]}"
     asked = read(tmp_path, text, workload="gemm")
     all_, some = (count_mappings(Nest(MapSpace(encode(machine, layer), each))) for each in (None, asked))
     assert 0 < some < all_
-    sampled = census(machine, layer, constraints=asked, samples=200, seconds=5).sample
+    sampled = spread(machine, layer, constraints=asked, samples=200, seconds=5).sample
     assert len(sampled) == 200
 
 

@@ -328,7 +328,7 @@ def test_exact__lists_the_fastest_mappings_where_a_last_tile_has_fewer_rows(over
     assert fastest(20)[0] == values[:20]
 
 
-def test_census__no_mapping_takes_more_cycles_than_its_limit():
+def test_spread__no_mapping_takes_more_cycles_than_its_limit():
     for seed in range(0, PROBLEMS, 8):
         case = dma_problem(seed)
         known = truth(*case, MOST) if case else None

@@ -133,7 +133,8 @@ def check_objective(case: Problem, known: Truth, rng: np.random.Generator) -> No
     objective = named[int(rng.integers(len(named)))] if rng.random() < 0.4 else draw_objective(known, rng)
     allowed, limits = np.ones(known.valid, bool), []
     for quantity in rng.choice(QUANTITIES, int(rng.integers(0, 3)), replace=False):
-        values = {"energy": known.energy_pj, "cycles": known.cycles, "offchip_words": known.offchip_words}[str(quantity)]
+        costs = {"energy": known.energy_pj, "cycles": known.cycles, "offchip_words": known.offchip_words}
+        values = costs[str(quantity)]
         tighter = values[values < values[known.worth(objective).argmin()]]  # than what is best without limits
         pool = tighter if len(tighter) and rng.random() < 0.8 else values
         most = np.sort(pool)[int(len(pool) * rng.random())]
@@ -388,7 +389,7 @@ def test_first_level_with_a_size__holds_all_tensors_of_a_layer_or_no_mapping_is_
 
 @pytest.mark.parametrize("group", range(8))
 def test_best_mapping__has_the_products_that_constraints_ask_for(group):
-    """Exact (even and uneven) and exhaustive search, fronts and the census against every mapping.
+    """Exact (even and uneven) and exhaustive search, fronts and the spread against every mapping.
 
     Products of loops and of tiles, words of tiles, and instances of an axis that are used at least.
     """
@@ -460,7 +461,7 @@ def test_padded_front__holds_the_best_of_each_bound():
 
 @pytest.mark.parametrize("group", range(4))
 def test_best_mapping__of_compute_units_that_hold_words_is_that_of_brute_force(group):
-    """Exact, even and uneven, exhaustive search and census; loops never stand inside what a unit holds."""
+    """Exact, even and uneven, exhaustive search and spread; loops never stand inside what a unit holds."""
     looked = 0
     for seed in range(group, 72, 4):
         machine, einsum, constraints = problem(seed)

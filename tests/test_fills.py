@@ -253,7 +253,7 @@ def test_fewest_offchip_words__hold_those_that_all_else_waits_for():
     assert looked > 12
 
 
-def test_census__no_mapping_takes_more_cycles_than_its_limit():
+def test_spread__no_mapping_takes_more_cycles_than_its_limit():
     for seed in range(0, PROBLEMS, 8):
         case = overlap_problem(seed)
         known = truth(*case, MOST) if case else None

@@ -96,7 +96,7 @@ def test_best_uneven_mapping__is_that_of_brute_force_with_hops():
     assert sum(found) > 0
 
 
-def test_census__no_mapping_takes_more_than_its_limit_with_hops():
+def test_spread__no_mapping_takes_more_than_its_limit_with_hops():
     for seed in range(0, PROBLEMS, 8):
         machine, einsum, constraints = hop_problem(seed)
         known = truth(machine, einsum, constraints, MOST)

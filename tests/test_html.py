@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Page, find_browser
-from reports import a_search, a_stopped_census, an_exact_search, row_stationary
+from reports import a_search, a_stopped_spread, an_exact_search, row_stationary
 
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
@@ -23,11 +23,11 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
-from accelsim.population.census import census
-from accelsim.population.result import Census, Near
+from accelsim.population.result import Near, Spread
+from accelsim.population.spread import spread
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from accelsim.show.html import BINS, bin_of, census_report, embedded, energy_edges, front_report, search_report
+from accelsim.show.html import BINS, bin_of, embedded, energy_edges, front_report, search_report, spread_report
 from accelsim.show.report import energy
 
 pytest.importorskip("plotly", reason="plotly, the extra `html`, is not installed")
@@ -37,9 +37,9 @@ needs_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium: 
 
 
 @cache
-def a_census() -> tuple[Census, Architecture, Einsum]:
+def a_spread() -> tuple[Spread, Architecture, Einsum]:
     architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
-    found = census(architecture, einsum, samples=SAMPLES, seconds=60)
+    found = spread(architecture, einsum, samples=SAMPLES, seconds=60)
     near = (Near(0.01, 7, True), Near(0.05, 98765, False))
     everything = frozenset(tensor.name for tensor in einsum.tensors)
     bypassed = (everything, frozenset[str](), everything)
@@ -49,7 +49,7 @@ def a_census() -> tuple[Census, Architecture, Einsum]:
 
 @cache
 def the_report() -> str:
-    return census_report(*a_census())
+    return spread_report(*a_spread())
 
 
 def data_of(report: str) -> dict:
@@ -74,7 +74,7 @@ def text_of(report: str) -> str:
     return re.sub(r"\s+", " ", " ".join(found))
 
 
-def test_census_report__is_one_small_file_that_fetches_nothing():
+def test_spread_report__is_one_small_file_that_fetches_nothing():
     report = the_report()
     assert len(report.encode()) < 6_000_000
     assert report.startswith("<!DOCTYPE html>")
@@ -83,15 +83,15 @@ def test_census_report__is_one_small_file_that_fetches_nothing():
     assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:,|#)", frame)
 
 
-def test_census_report__has_equal_bytes_for_an_equal_census():
-    found, architecture, einsum = a_census()
-    again = census(architecture, einsum, samples=SAMPLES, seconds=60, workers=1)
+def test_spread_report__has_equal_bytes_for_an_equal_spread():
+    found, architecture, einsum = a_spread()
+    again = spread(architecture, einsum, samples=SAMPLES, seconds=60, workers=1)
     again = replace(again, near=found.near, by_keep=found.by_keep, seconds=found.seconds + 1)
-    assert census_report(again, architecture, einsum) == the_report()
+    assert spread_report(again, architecture, einsum) == the_report()
 
 
-def test_census_report__says_the_numbers_of_the_census():
-    found, *_ = a_census()
+def test_spread_report__says_the_numbers_of_the_spread():
+    found, *_ = a_spread()
     text = text_of(the_report())
     median = found.sample.quantile("energy", 0.5)
     for number in (
@@ -109,16 +109,16 @@ def test_census_report__says_the_numbers_of_the_census():
         assert number in text
 
 
-def test_census_report__needs_neither_near_nor_what_is_kept():
-    found, architecture, einsum = a_census()
-    text = text_of(census_report(replace(found, near=(), by_keep=()), architecture, einsum))
+def test_spread_report__needs_neither_near_nor_what_is_kept():
+    found, architecture, einsum = a_spread()
+    text = text_of(spread_report(replace(found, near=(), by_keep=()), architecture, einsum))
     assert "within 1 %" not in text
     assert "inf" not in re.findall(r"\w+", text)
 
 
-def test_census_report__calls_nothing_optimal_that_is_not_proved():
-    found, space = a_stopped_census(), a_stopped_census().sample.sampler.nest.space
-    report = census_report(found, space.encoded.architecture, space.encoded.einsum)
+def test_spread_report__calls_nothing_optimal_that_is_not_proved():
+    found, space = a_stopped_spread(), a_stopped_spread().sample.sampler.nest.space
+    report = spread_report(found, space.encoded.architecture, space.encoded.einsum)
     text, data = text_of(report), data_of(report)
 
     assert "Smallest values are proved" not in text or "except energy" in text
@@ -128,7 +128,7 @@ def test_census_report__calls_nothing_optimal_that_is_not_proved():
 
 
 def test_histogram__counts_each_drawn_mapping_once():
-    found, *_ = a_census()
+    found, *_ = a_spread()
     histogram = data_of(the_report())["histogram"]
     assert len(histogram["counts"]) == BINS
     assert sum(histogram["counts"]) == histogram["of"] == len(found.sample)
@@ -139,7 +139,7 @@ def test_histogram__counts_each_drawn_mapping_once():
 
 
 def test_mappings__stand_for_every_bin_that_holds_any():
-    found, *_ = a_census()
+    found, *_ = a_spread()
     data = data_of(the_report())
     shown = {mapping["bin"] for mapping in data["mappings"]}
     assert {at for at, count in enumerate(data["histogram"]["counts"]) if count} <= shown
@@ -147,7 +147,7 @@ def test_mappings__stand_for_every_bin_that_holds_any():
 
 
 def test_mappings__have_the_best_the_front_and_the_quantiles_with_their_numbers():
-    found, *_ = a_census()
+    found, *_ = a_spread()
     mappings = data_of(the_report())["mappings"]
     labels = ", ".join(mapping["label"] for mapping in mappings).split(", ")
     assert labels[0] == "lowest energy"
@@ -185,7 +185,7 @@ def test_roofline__allows_no_more_than_the_bandwidth_of_the_levels():
 
 
 def test_offchip_words__are_those_of_the_sample():
-    found, *_ = a_census()
+    found, *_ = a_spread()
     for index in range(20):
         assert found.sample.result(index).offchip_words == found.sample.offchip_words[index]
 
@@ -429,7 +429,7 @@ def test_page__a_click_on_a_mark_of_the_scatter_shows_its_mapping(file, touch):
             page.tap_at(x, y)
         else:
             page.click_at(x, y)
-        highest = energy(a_census()[0].range_of("energy").highest, 5)
+        highest = energy(a_spread()[0].range_of("energy").highest, 5)
         page.wait(
             f"document.querySelector('#shown-costs dd').textContent.replace('\\u00a0', ' ').startsWith('{highest}')"
         )
@@ -479,10 +479,10 @@ def test_page__shows_a_map_space_of_one_mapping_on_a_machine_without_limited_ban
     machine, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
     machine = replace(machine, levels=tuple(replace(level, bandwidth=None) for level in machine.levels[:1]))
     layer = replace(gemm, dims=dict.fromkeys(gemm.dims, 1))
-    found = census(machine, layer, samples=100)
+    found = spread(machine, layer, samples=100)
     assert found.mappings == 1
     file = tmp_path / "one.html"
-    file.write_text(census_report(found, machine, layer), encoding="utf-8")
+    file.write_text(spread_report(found, machine, layer), encoding="utf-8")
     with Page(file) as page:
         assert page.run("document.querySelectorAll('#mappings tbody tr').length") > 0
         assert "No level" in page.run("document.querySelector('#roofline-note').textContent")

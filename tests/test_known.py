@@ -1,14 +1,14 @@
-"""The best and the worst mappings that a census knows: of searches, of what was kept, and of draws."""
+"""The best and the worst mappings that a spread knows: of searches, of what was kept, and of draws."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from reports import a_front, a_stopped_census, row_stationary
+from reports import a_front, a_stopped_spread, row_stationary
 
 from accelsim.inputs.objective import QUANTITIES
-from accelsim.population.census import SeenMappings
+from accelsim.population.spread import SeenMappings
 from accelsim.search.result import column_value
 
 BEST = row_stationary()[2]
@@ -59,7 +59,7 @@ def test_prove__a_mapping_below_what_is_proved_is_no_answer():
 
 @pytest.mark.parametrize("first", QUANTITIES)
 def test_add_drawn__no_mapping_drawn_lies_beyond(first):
-    sample, known = a_stopped_census().sample, SeenMappings(1)
+    sample, known = a_stopped_spread().sample, SeenMappings(1)
     known.add(sample.result(sample.nearest(first, float(sample.values(first).mean()))))
     known.add_drawn(sample)
     for column in QUANTITIES:

@@ -97,7 +97,7 @@ def test_imports__lead_to_earlier_rooms_only():
         "from accelsim.show import plots",
         "import accelsim.cli.main",
         "def f():\n    from accelsim.search.mapper import map_einsum",
-        "if TYPE_CHECKING:\n    from accelsim.population.result import Census",
+        "if TYPE_CHECKING:\n    from accelsim.population.result import Spread",
     ],
 )
 def test_upward__sees_every_kind_of_import(source):

@@ -145,7 +145,7 @@ def test_exact__looks_at_orders_that_are_best_with_links_alone(seed):
     assert float(found.found.value[0]) == pytest.approx(known.best(1.0, 0.0), rel=1e-9)
 
 
-def test_census__no_mapping_takes_more_than_its_limit_with_links():
+def test_spread__no_mapping_takes_more_than_its_limit_with_links():
     for seed in range(0, PROBLEMS, 8):
         machine, einsum, constraints = link_problem(seed)
         known = truth(machine, einsum, constraints, MOST)

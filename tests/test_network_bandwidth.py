@@ -160,7 +160,7 @@ def test_tables__bound_the_cycles_of_networks_from_below(group, monkeypatch):
         check_fastest(network_problem(seed), seed)
 
 
-def test_census__no_mapping_takes_more_than_its_limit():
+def test_spread__no_mapping_takes_more_than_its_limit():
     for seed in range(0, PROBLEMS, 4):
         machine, einsum, constraints = waiting_problem(seed) if seed % 8 else network_problem(seed)
         known = truth(machine, einsum, constraints, MOST)

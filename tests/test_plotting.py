@@ -99,24 +99,24 @@ def test_plot__draws_the_mapping_that_map_writes(run, tmp_path, kind, monkeypatc
 
 @pytest.mark.parametrize(
     ("kind", "search"),
-    [("cycles", "map_with_cache"), ("network", "map_with_cache"), ("front", "map_front"), ("hist", "census")],
+    [("cycles", "map_with_cache"), ("network", "map_with_cache"), ("front", "map_front"), ("hist", "spread")],
 )
 def test_plot__stops_its_search_when_it_is_told_to(run, monkeypatch, kind, search):
     given: list[object] = []
     module = import_module(
-        {"map_front": "accelsim.search.exact.front", "census": "accelsim.population.census"}.get(
+        {"map_front": "accelsim.search.exact.front", "spread": "accelsim.population.spread"}.get(
             search, "accelsim.api.layers"
         )
     )
     known = getattr(module, search)
 
     def noted(*arguments: object, **options: object) -> object:
-        given.append(options["seconds"] if search == "census" else options["budget"])
+        given.append(options["seconds"] if search == "spread" else options["budget"])
         return known(*arguments, **options)
 
     monkeypatch.setattr(module, search, noted)
     assert run("plot", kind, "eyeriss", "conv1d", *FEW, "--time-limit", "2.5")[0] == 0
-    assert given == [2.5 if search == "census" else Budget(seconds=2.5)]
+    assert given == [2.5 if search == "spread" else Budget(seconds=2.5)]
 
 
 def test_plot__says_that_a_mapping_is_not_proved_optimal(run, tmp_path):

@@ -1,4 +1,4 @@
-"""The census against brute force: exact numbers, uniform draws, and what is estimated from them.
+"""The spread against brute force: exact numbers, uniform draws, and what is estimated from them.
 
 `ACCELSIM_CENSUS_PROBLEMS`: how many random map spaces are looked at (default 600).
 """
@@ -21,7 +21,6 @@ from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.census import Clock, SeenMappings, _walk, census
 from accelsim.population.charges import cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import (
     Keeping,
@@ -33,10 +32,11 @@ from accelsim.population.counting import (
 )
 from accelsim.population.extremes import WorstSearch, count_and_limit, largest_value
 from accelsim.population.sampling import Sampler
+from accelsim.population.spread import Clock, SeenMappings, _walk, spread
 from accelsim.search.exact.cost_tables import least_offchip_words, needed_words
 from accelsim.search.result import column_value
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
-from accelsim.show.report.search import census_sentence
+from accelsim.show.report.search import spread_sentence
 from tests.brute import identity, truth
 from tests.effort import many
 from tests.problems import MOST, plain, problem
@@ -45,7 +45,7 @@ PROBLEMS = many("CENSUS_PROBLEMS", 600, least=600)
 SMALL = 250
 """Mappings of most of them at most, so that many can be looked at."""
 LARGE, CENSUSES = PROBLEMS // 3, PROBLEMS // 12
-"""Map spaces of up to `MOST` mappings that are counted, and whose census is taken."""
+"""Map spaces of up to `MOST` mappings that are counted, and whose spread is taken."""
 GROUPS, LARGE_GROUPS = 6, 5
 DRAWN = 24
 """Problems of each group that are also sampled."""
@@ -229,7 +229,7 @@ def test_intervals__cover_as_often_as_they_say():
 
 
 @pytest.mark.parametrize("group", range(LARGE_GROUPS))
-def test_census__equals_brute_force(group):
+def test_spread__equals_brute_force(group):
     """What is counted one by one, and the ranges: the smallest values are exact, the largest within their bounds."""
     looked = same = 0
     for seed in range(group, CENSUSES, LARGE_GROUPS):
@@ -237,7 +237,7 @@ def test_census__equals_brute_force(group):
         if known is None or not known[1].valid:
             continue
         space, found = known
-        taken = census(
+        taken = spread(
             space.encoded.architecture,
             space.encoded.einsum,
             constraints=space.constraints,
@@ -282,7 +282,7 @@ def test_shares_of_what_levels_keep__are_those_of_mappings_drawn_where_sums_are_
     """Nothing is counted for them: that takes long where levels are free to keep any tensor."""
     bits = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 32}
     layer = load_workload({"workload": {"name": "wide", "gemm": {"M": 8, "N": 8, "K": 4}, "bits": bits}}).layers[0]
-    found = census(load_architecture("gpu_sm"), layer, samples=500, seconds=0.1)
+    found = spread(load_architecture("gpu_sm"), layer, samples=500, seconds=0.1)
     drawn = Counter(tuple(level.keep for level in found.sample.mapping(k).levels) for k in range(len(found.sample)))
     assert not found.exact
     assert {keeps for keeps, _ in found.by_keep} == {*drawn}
@@ -304,7 +304,7 @@ def test_time__that_parts_leave_is_for_the_front_and_then_for_those_near_the_bes
 READY = """
 import sys
 from accelsim import load_architecture, load_workload
-from accelsim.population.census import census
+from accelsim.population.spread import spread
 from accelsim.model.jit import CompiledKernel
 from accelsim.search.exact import mapper
 
@@ -317,7 +317,7 @@ machine, layer = load_architecture("systolic"), load_workload("depthwise").layer
 mapper.get_ready()
 known = loaded()
 assert len(known) > 4
-census(machine, layer, samples=10, seconds=1)
+spread(machine, layer, samples=10, seconds=1)
 assert loaded() == known, loaded() - known
 """
 
@@ -327,11 +327,11 @@ def test_getting_ready__leaves_nothing_to_compile_while_the_clock_runs():
 
 
 PARTS = ("get_ready", "map_with_cache", "map_front", "Descent", "Solver")
-"""What a census calls, each of which Ctrl-C may end."""
+"""What a spread calls, each of which Ctrl-C may end."""
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monkeypatch):
+def test_spread__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monkeypatch):
     machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
     calls: list[str] = []
 
@@ -339,8 +339,8 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
         calls.append(part)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"accelsim.population.census.{part}", interrupted)
-    found = census(machine, layer, samples=1000)
+    monkeypatch.setattr(f"accelsim.population.spread.{part}", interrupted)
+    found = spread(machine, layer, samples=1000)
     assert found.stop == "interrupted"
     assert len(calls) == 1, "after Ctrl-C nothing more is begun"
     assert found.mappings == 35_632
@@ -350,16 +350,16 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
         assert ends.lowest_bound <= ends.lowest <= found.sample.values(column).min()
         assert found.sample.values(column).max() <= ends.highest <= ends.highest_bound
     assert found.front.points
-    assert census_sentence(found).startswith("35,632 valid even mappings")
+    assert spread_sentence(found).startswith("35,632 valid even mappings")
 
 
-def test_census__nothing_drawn_that_has_room_for_wide_sums_is_said(monkeypatch):
+def test_spread__nothing_drawn_that_has_room_for_wide_sums_is_said(monkeypatch):
     machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
     drawn = Sampler(Nest(MapSpace(encode(machine, layer)))).sample(10)
     columns = dict.fromkeys(("number", "energy_pj", "cycles", "offchip_words"), np.zeros(0))
     monkeypatch.setattr(Sampler, "sample", lambda *_, **__: replace(drawn, **columns))
     with pytest.raises(AccelsimError, match="none of 10 mappings drawn has room"):
-        census(machine, layer, samples=10)
+        spread(machine, layer, samples=10)
 
 
 @pytest.mark.parametrize("machine", ["eyeriss", "systolic", "nvdla_1024", "gpu_sm"])

@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reports import a_stopped_census, all_loops_outside
+from reports import a_stopped_spread, all_loops_outside
 from rich.console import Console
 
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import QUANTITIES
-from accelsim.population.census import census
-from accelsim.population.result import Census
+from accelsim.population.result import Spread
+from accelsim.population.spread import spread
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.result import column_value
-from accelsim.show.report.search import census_report, census_sentence
+from accelsim.show.report.search import spread_report, spread_sentence
 from accelsim.show.table import print_parts
 from tests.brute import truth
 from tests.problems import MOST, problem
@@ -30,13 +30,13 @@ QUICK = ("--samples", "500", "--quiet")
 
 @pytest.fixture(scope="module")
 def gemm():
-    return census(load_architecture("two_level"), load_workload("gemm").layers[0], samples=2000)
+    return spread(load_architecture("two_level"), load_workload("gemm").layers[0], samples=2000)
 
 
-def printed(found: Census) -> str:
-    """The report on a census."""
+def printed(found: Spread) -> str:
+    """The report on a spread."""
     page = io.StringIO()
-    print_parts(Console(width=200, file=page), census_report(found))
+    print_parts(Console(width=200, file=page), spread_report(found))
     return page.getvalue()
 
 
@@ -66,12 +66,12 @@ def test_json__has_the_same_numbers_and_the_same_bytes(run, tmp_path, gemm):
     assert low < value < high
 
 
-def test_output__writes_the_census(run, tmp_path):
+def test_output__writes_the_spread(run, tmp_path):
     code, out, _ = run("spread", "two_level", "gemm", *QUICK, "-o", tmp_path / "out")
 
     assert code == 0
     assert "Written to" in out
-    assert json.loads((tmp_path / "out" / "census.json").read_text())["mappings"] == 35632
+    assert json.loads((tmp_path / "out" / "spread.json").read_text())["mappings"] == 35632
 
 
 def test_csv__has_the_numbers_of_the_json(run, tmp_path):
@@ -120,7 +120,7 @@ def test_bad_input__says_what_is_wrong(run, arguments, code, said):
 
 
 def test_stopped__says_what_is_not_counted():
-    found = census(load_architecture("eyeriss"), load_workload("conv").layers[0], samples=500, seconds=0.05)
+    found = spread(load_architecture("eyeriss"), load_workload("conv").layers[0], samples=500, seconds=0.05)
 
     assert found.stop == "timeout"
     assert found.mappings == 4_069_157_795_296
@@ -130,7 +130,7 @@ def test_stopped__says_what_is_not_counted():
 
 
 def test_smallest_and_largest__are_of_all_mappings_known_though_a_search_found_worse():
-    found, machine = a_stopped_census(), load_architecture("eyeriss")
+    found, machine = a_stopped_spread(), load_architecture("eyeriss")
     worthless = all_loops_outside(machine, found.sample.sampler.nest.space.encoded.einsum)
 
     assert found.sample.energy_pj.min() < 0.5 * worthless.energy_pj
@@ -148,21 +148,21 @@ def test_smallest_and_largest__are_of_all_mappings_known_though_a_search_found_w
 
 
 def test_close_to_the_lowest__is_not_counted_where_that_is_not_proved(run, monkeypatch):
-    found = a_stopped_census()
+    found = a_stopped_spread()
     text = printed(found)
 
     assert found.near == ()
     assert "optimum" not in text
     assert "within" not in text
     assert "near the best  not counted: the lowest energy is not proved" in text
-    monkeypatch.setattr("accelsim.population.census.census", lambda *_, **__: found)
+    monkeypatch.setattr("accelsim.population.spread.spread", lambda *_, **__: found)
     document = json.loads(run("spread", "eyeriss", "gemm", "--json")[1])
     assert document["ranges"]["energy"]["lowest_proved"] is document["front_complete"] is False
     assert document["near"] == []
 
 
 def test_a_front_that_is_not_complete__holds_the_best_of_all_mappings_known():
-    found = a_stopped_census()
+    found = a_stopped_spread()
     values, sample = np.array(found.front.values), found.sample
 
     assert found.front.stop == "timeout"
@@ -177,7 +177,7 @@ def test_lowest_values__are_taken_from_those_kept(tmp_path, monkeypatch):
     cache = ResultCache(tmp_path)
     kept = {goal: map_with_cache(machine, layer, MapOptions(goal), cache).best for goal in QUANTITIES}
     monkeypatch.setattr("accelsim.search.mapper.map_einsum", lambda *_, **__: pytest.fail("the answer was kept"))
-    found = census(machine, layer, samples=500, seconds=1e-6, cache=cache)
+    found = spread(machine, layer, samples=500, seconds=1e-6, cache=cache)
 
     for goal, best in kept.items():
         assert found.range_of(goal).lowest_proved
@@ -186,7 +186,7 @@ def test_lowest_values__are_taken_from_those_kept(tmp_path, monkeypatch):
 
 def test_utilization__is_refused():
     with pytest.raises(AccelsimError, match="leave min_utilization and limits out"):
-        census(load_architecture("two_level"), load_workload("gemm").layers[0], constraints=Constraints((), 0.5))
+        spread(load_architecture("two_level"), load_workload("gemm").layers[0], constraints=Constraints((), 0.5))
 
 
 @pytest.mark.parametrize("seed", [5, 36, 54])
@@ -194,7 +194,7 @@ def test_wide_partial_sums__are_about(seed):
     """A machine on which some mappings drawn have no room for partial sums: shares are of those that have."""
     machine, einsum, constraints = problem(seed)
     every = truth(machine, einsum, constraints, MOST)
-    taken = census(machine, einsum, constraints=constraints, samples=2000, workers=1)
+    taken = spread(machine, einsum, constraints=constraints, samples=2000, workers=1)
     kept = {keeps: many / taken.mappings for keeps, many in taken.by_keep}
     names = [tensor.name for tensor in every.encoded.tensors]
 
@@ -207,7 +207,7 @@ def test_wide_partial_sums__are_about(seed):
         rows = np.array([[name in level for name in names] for level in keeps])
         assert share == pytest.approx((every.batch.keep == rows).all(axis=(1, 2)).mean(), abs=0.06)
     assert [near.mappings for near in taken.near] == [every.within(near.share) for near in taken.near]
-    assert census_sentence(taken).startswith("about ")
+    assert spread_sentence(taken).startswith("about ")
 
 
 def test_choices_kept__those_not_listed_are_said_together(gemm):
@@ -221,7 +221,7 @@ def test_choices_kept__those_not_listed_are_said_together(gemm):
 
 def test_no_valid_mapping__says_why():
     with pytest.raises(NoValidMappingError, match="valid"):
-        census(load_architecture("eyeriss", {"glb": "2 B"}), load_workload("gemm").layers[0])
+        spread(load_architecture("eyeriss", {"glb": "2 B"}), load_workload("gemm").layers[0])
 
 
 def test_html__one_page_of_one_layer(run, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.workload_reader import load_workload
-from accelsim.population.census import census
+from accelsim.population.spread import spread
 from accelsim.search import stopping
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
@@ -84,14 +84,14 @@ def test_search__ends_with_the_best_so_far(state, method):
 
 
 @pytest.mark.parametrize("part", ["finding the lowest energy", "looking for the largest energy"])
-def test_census__after_a_signal_the_rest_is_skipped(state, part):
+def test_spread__after_a_signal_the_rest_is_skipped(state, part):
     def stop(now):
         if now.what == part:
             os.kill(os.getpid(), signal.SIGTERM)
 
     machine, einsum = load_architecture("two_level"), load_workload("gemm").layers[0]
     try:
-        found = census(machine, einsum, samples=100, on_progress=stop)
+        found = spread(machine, einsum, samples=100, on_progress=stop)
     except KeyboardInterrupt:
         pytest.fail("what was drawn is lost")
     assert found.stop == "interrupted"

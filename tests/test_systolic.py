@@ -401,7 +401,7 @@ STRIDED = 2429
 """A problem whose outputs lie a stride apart: words between them are never updated."""
 
 
-def test_census__no_mapping_takes_more_cycles_than_its_limit():
+def test_spread__no_mapping_takes_more_cycles_than_its_limit():
     for seed in [*range(0, PROBLEMS, 8), STRIDED]:
         case = systolic_problem(seed, streams=seed % 16 > 0)
         known = truth(*case, MOST) if case else None

@@ -17,8 +17,8 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.relax import relax
-from accelsim.population.census import census
 from accelsim.population.result import zeros_rows
+from accelsim.population.spread import spread
 from accelsim.search import zeros
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -278,13 +278,13 @@ def test_fronts__say_that_zeros_are_counted(tmp_path, capsys):
 def test_spread__counts_zeros_of_mappings_drawn():
     """None takes less than the best that is proved, and each is what `evaluate_sparse` says."""
     architecture, einsum = machine(dram=RUNS, buffer=KEPT), gemm()
-    rows = {row["column"]: row for row in zeros_rows(census(architecture, einsum, samples=200))}
+    rows = {row["column"]: row for row in zeros_rows(spread(architecture, einsum, samples=200))}
     best = best_with_zeros(architecture, einsum, map_einsum(architecture, einsum, uneven=False))
     assert best.value * (1 - 1e-9) <= rows["energy_pj"]["lowest"] <= rows["energy_pj"]["median"]
-    sample = census(architecture, einsum, samples=200).sample
+    sample = spread(architecture, einsum, samples=200).sample
     drawn = [evaluate_sparse(architecture, einsum, sample.result(i)).energy_pj for i in range(len(sample))]
     assert rows["energy_pj"]["mean"] == pytest.approx(sum(drawn) / len(drawn))
-    assert zeros_rows(census(machine(), einsum, samples=20)) == []
+    assert zeros_rows(spread(machine(), einsum, samples=20)) == []
 
 
 def test_runs__have_the_cost_with_sparsity_beside_the_dense_one(tmp_path, capsys):

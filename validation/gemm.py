@@ -21,7 +21,7 @@ from accelsim.gpu.catalogue import Gpu, find_gpu, gpu_hint, load_gpu, may_be, no
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.gemms import Setup, time_gemms
 from accelsim.gpu.measured import MeasuredGemms, read_measured
-from accelsim.inputs.errors import AccelsimError, Problem, InputError
+from accelsim.inputs.errors import AccelsimError, InputError, Problem
 from accelsim.inputs.units import quoted
 from accelsim.results import to_json
 from accelsim.show.plots import figure_files

@@ -21,7 +21,7 @@ from accelsim.search.result import Certificate, FrontResult, SearchResult
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
-    from accelsim.population.result import Census
+    from accelsim.population.result import Spread
     from accelsim.search.zeros import BestWithZeros
     from accelsim.show.table import Piece
 
@@ -432,60 +432,60 @@ class SpreadResult(Shown):
 
     Attributes
     ----------
-    census : Census
+    spread : Spread
         The exact count, proved extremes, near-optimal mappings, and a uniform sample.
     """
 
-    mappings: int = of("census.mappings", "Valid mappings.")
-    best: Result = of("census.best", "The mapping of the lowest energy.")
-    near: tuple[Any, ...] = of("census.near", "How many mappings come close to the lowest energy.")
-    stopped_by: str = of("census.stop", "Why the searches ended: `exhausted`, `timeout` or `interrupted`.")
+    mappings: int = of("spread.mappings", "Valid mappings.")
+    best: Result = of("spread.best", "The mapping of the lowest energy.")
+    near: tuple[Any, ...] = of("spread.near", "How many mappings come close to the lowest energy.")
+    stopped_by: str = of("spread.stop", "Why the searches ended: `exhausted`, `timeout` or `interrupted`.")
 
-    def __init__(self, problem: MappingProblem, layer: Einsum, census: Census) -> None:
-        self.problem, self.layer, self.census = problem, layer, census
+    def __init__(self, problem: MappingProblem, layer: Einsum, spread: Spread) -> None:
+        self.problem, self.layer, self.spread = problem, layer, spread
 
     def range(self, metric: str) -> Any:
         """Smallest and largest value of `energy` [pJ], `cycles` or `offchip_words` over all valid mappings."""
-        return self.census.range_of(metric)
+        return self.spread.range_of(metric)
 
     @property
     def headline(self) -> str:
         """The result in a line."""
-        from accelsim.show.report.search import census_sentence
+        from accelsim.show.report.search import spread_sentence
 
-        return f"{self.census.workload} on {self.census.architecture}: {census_sentence(self.census)}"
+        return f"{self.spread.workload} on {self.spread.architecture}: {spread_sentence(self.spread)}"
 
     def parts(self) -> Iterable[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.search import census_report
+        from accelsim.show.report.search import spread_report
 
-        return census_report(self.census, verbose=self.verbose)
+        return spread_report(self.spread, verbose=self.verbose)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: what `--json` prints."""
-        from accelsim.population.result import census_json
+        from accelsim.population.result import spread_json
 
-        return census_json(self.census, self.problem.provenance("spread"))
+        return spread_json(self.spread, self.problem.provenance("spread"))
 
     def files(self) -> dict[str, bytes]:
         """Files that `save` writes, by name."""
         from accelsim.results import to_json
 
-        return {"census.json": to_json(self.to_dict()).encode()}
+        return {"spread.json": to_json(self.to_dict()).encode()}
 
     def page(self) -> str:
         """One page of HTML to explore the distribution in a browser."""
         from accelsim.show import html
 
-        return html.census_report(self.census, self.problem.architecture, self.layer)
+        return html.spread_report(self.spread, self.problem.architecture, self.layer)
 
     def drawings(self) -> Drawings:
         """What can be drawn."""
-        from accelsim.show.plots import census, result
+        from accelsim.show.plots import result, spread
 
         return {
-            "hist": partial(census.plot_histogram, self.census),
-            "cdf": partial(census.plot_within, self.census),
-            "density": partial(census.plot_density, self.census),
-            "layers": lambda ax=None: result.plot_stacks(census.best_median_worst(self.census), ax),
+            "hist": partial(spread.plot_histogram, self.spread),
+            "cdf": partial(spread.plot_within, self.spread),
+            "density": partial(spread.plot_density, self.spread),
+            "layers": lambda ax=None: result.plot_stacks(spread.best_median_worst(self.spread), ax),
         }

@@ -162,8 +162,9 @@ def pareto_of(problem: MappingProblem, metrics: tuple[str, ...], asked: Asked) -
     say_dense(problem.architecture)
     layer = problem.one_layer
     front = map_front(
-        problem.architecture, layer, tuple(map(canonical, metrics)), constraints=problem.constraints(layer), uneven=asked.mapspace == "uneven",
-        imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget, workers=asked.jobs,
+        problem.architecture, layer, tuple(map(canonical, metrics)), constraints=problem.constraints(layer),
+        uneven=asked.mapspace == "uneven", imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget,
+        workers=asked.jobs,
         on_progress=replace(asked, objective="").telling(layer.name),
     )  # fmt: skip
     return ParetoResult(problem, layer, front, asked)
@@ -312,9 +313,9 @@ def spread(
 
 def spread_of(problem: MappingProblem, layer: Einsum, samples: int, asked: Asked) -> SpreadResult:
     """Count all valid mappings of a layer."""
-    from accelsim.population.census import census
+    from accelsim.population.spread import spread
 
-    found = census(
+    found = spread(
         problem.architecture, layer, constraints=problem.constraints(layer), samples=samples, seed=asked.seed,
         seconds=asked.time_limit, workers=asked.jobs, cache=asked.store,
         on_progress=asked.telling(f"{layer.name} on {problem.architecture.name}"),

@@ -80,8 +80,8 @@ def map(  # what its users call it
     constraints : str, path, dict or Constraints, optional
         What a mapping must look like besides being valid; `accelsim.constraints` writes such a dict.
     objective : str
-        `energy` (default), `cycles`, `offchip_words`, `edp`, a product such as `energy^2*cycles`, or a weighted sum such
-        as `energy + 0.5*cycles`, with energy in pJ. A system takes `energy`, `latency` or `throughput`.
+        `energy` (default), `cycles`, `offchip_words`, `edp`, a product such as `energy^2*cycles`, or a weighted sum
+        such as `energy + 0.5*cycles`, with energy in pJ. A system takes `energy`, `latency` or `throughput`.
     require : str or list of str, optional
         Limits on the cost of each layer, such as `cycles <= 2e6` or `energy <= 3 uJ`.
     mapspace : {"auto", "even", "uneven"}

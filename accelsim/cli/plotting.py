@@ -20,7 +20,7 @@ from accelsim.inputs.library import file_name
 from accelsim.results import refuse_directory, refuse_file, refuse_page, to_json, write_directory
 from accelsim.search.stopping import answering
 from accelsim.search.stopping import asked as signalled
-from accelsim.show.report.search import censuses_report
+from accelsim.show.report.search import spreads_report
 from accelsim.show.report.verdicts import verdict
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def spread_command(arguments: argparse.Namespace) -> int:
     if len(found) == 1:
         code = cli.show(arguments, found[0], kind=arguments.kind, stop=stop)
     else:
-        document = {"censuses": [each.to_dict() for each in found]}
-        files = {"census.json": to_json(document).encode()}
-        censuses = [each.census for each in found]
-        code = cli.answer(arguments, document, lambda: censuses_report(censuses), files=lambda: files, stop=stop)
+        document = {"spreads": [each.to_dict() for each in found]}
+        files = {"spread.json": to_json(document).encode()}
+        spreads = [each.spread for each in found]
+        code = cli.answer(arguments, document, lambda: spreads_report(spreads), files=lambda: files, stop=stop)
     for line in missing:
         cli.complain(line)
     return cli.NO_VALID_MAPPING if missing and code == cli.DONE else code
@@ -167,10 +167,10 @@ def plot_command(arguments: argparse.Namespace) -> int:
     name, of, drawn = _picture(arguments)
     if signalled():  # what an interrupted search found is no picture of the best
         raise KeyboardInterrupt
-    from accelsim.show.plots import at_width, census, diagram, figure_bytes, result, search
+    from accelsim.show.plots import at_width, diagram, figure_bytes, result, search, spread
 
     of_name = _FUNCTIONS.get(kind, kind)
-    module: Any = next(each for each in (census, diagram, result, search) if hasattr(each, f"plot_{of_name}"))
+    module: Any = next(each for each in (spread, diagram, result, search) if hasattr(each, f"plot_{of_name}"))
     table, plot = getattr(module, f"{of_name}_table"), getattr(module, f"plot_{of_name}")
     written: list[Path] = []
     if arguments.output or not arguments.json:
@@ -215,9 +215,9 @@ def _of_layer(arguments: argparse.Namespace, problem: MappingProblem, asked: Ask
     over = [arguments.over or "cycles"] if kind == "density" else []
     name = file_name(kind, *over, machine.name, layer.name)
     if kind in ("hist", "density", "cdf", "layers"):
-        from accelsim.show.plots.census import best_median_worst
+        from accelsim.show.plots.spread import best_median_worst
 
-        found = spread_of(problem, layer, arguments.samples, _spread_limit(asked)).census
+        found = spread_of(problem, layer, arguments.samples, _spread_limit(asked)).spread
         return name, (best_median_worst(found),) if kind == "layers" else (found, *over), ()
     if kind == "front":
         return name, (pareto_of(problem, cli.METRICS, replace(asked, mapspace="even")).front,), ()
@@ -237,18 +237,18 @@ def _of_layer(arguments: argparse.Namespace, problem: MappingProblem, asked: Ask
 
 def _several_spreads(arguments: argparse.Namespace, asked: Asked) -> Picture:
     """All valid mappings of several layers, on several architectures."""
-    censuses = []
+    spreads = []
     problems = spec.read_machines(arguments)
     for problem in problems:
         for layer in spec.named_layers(arguments, problem):
             try:
-                censuses.append(spread_of(problem, layer, arguments.samples, _spread_limit(asked)).census)
+                spreads.append(spread_of(problem, layer, arguments.samples, _spread_limit(asked)).spread)
             except NoValidMappingError as error:
                 raise NoValidMappingError(f"{layer.name} on {problem.architecture.name}: {error}") from None
     of_each = {
         "architectures": [each.architecture.name for each in problems],
-        "layers": [each.workload for each in censuses],
+        "layers": [each.workload for each in spreads],
     }
     different = {what: list(dict.fromkeys(names)) for what, names in of_each.items()}
     names = (names[0] if len(names) == 1 else f"{len(names)}_{what}" for what, names in different.items())
-    return file_name(arguments.kind, *names), (censuses,), ()
+    return file_name(arguments.kind, *names), (spreads,), ()

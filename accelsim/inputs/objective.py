@@ -25,7 +25,9 @@ _FACTOR = re.compile(rf"({_DIGITS})|([A-Za-z_][A-Za-z0-9_]*)(?:\s*\^\s*({_DIGITS
 LIMIT = re.compile(rf"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(<=|<|>=|>|=)\s*({_DIGITS})\s*([A-Za-z]*)\s*")
 
 
-_OTHER_NAMES = {"latency": "cycles", "delay": "cycles", "offchip": "offchip_words", "last_level_accesses": "offchip_words"}
+_OTHER_NAMES = {
+    **dict.fromkeys(("latency", "delay"), "cycles"), **dict.fromkeys(("offchip", "last_level_accesses"), "offchip_words"),
+}  # fmt: skip
 """Names that others have for quantities; the last is Timeloop's."""
 
 

@@ -515,7 +515,7 @@ class MapSpace:
 
     @property
     def most(self) -> Floats:
-        """Energy [pJ], cycles and off-chip words that the constraints allow, infinite where they say nothing: float64[3].
+        """Energy [pJ], cycles, off-chip words that the constraints allow, infinite where they say nothing: float64[3].
 
         Of cycles, those at which the smallest utilization is reached.
         """

@@ -452,7 +452,7 @@ def largest_value(
 def count_and_limit(
     architecture: Architecture, einsum: Einsum, constraints: Constraints | None = None
 ) -> tuple[int, float | None] | None:
-    """How many valid mappings there are, and the energy [pJ] that none exceeds: a census in a fraction of a second.
+    """How many valid mappings there are, and the energy [pJ] that none exceeds: a spread in a fraction of a second.
 
     None where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
     finished words; or where they are so many that it would take seconds. No energy where the levels have so many

@@ -1,4 +1,4 @@
-"""What a census tells of all valid mappings of a map space, and the same as JSON."""
+"""What a spread tells of all valid mappings of a map space, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Census:
+class Spread:
     """All valid mappings of a map space: how many there are, and how what they cost is spread.
 
     Attributes
@@ -133,9 +133,9 @@ COUNTED_WITH_ZEROS = 500
 """Mappings of a sample that are counted with zeros left out, at most."""
 
 
-def zeros_rows(census: Census) -> list[dict[str, Any]]:
+def zeros_rows(spread: Spread) -> list[dict[str, Any]]:
     """Energy [pJ] and cycles with zeros left out of some mappings drawn; none on a machine that counts all words."""
-    found, rows = census.sample.with_zeros(COUNTED_WITH_ZEROS), []
+    found, rows = spread.sample.with_zeros(COUNTED_WITH_ZEROS), []
     for column in ("energy_pj", "cycles") if found else ():
         values = np.array([getattr(each, column) for each in found], np.float64)
         shares = {"lowest": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "highest": 1.0}
@@ -148,11 +148,11 @@ _TOTALS = ("architecture", "workload", "macs", "space_size", "mappings", "exact"
 _ENDS = ("lowest", "highest")
 
 
-def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
-    """Numbers of a census."""
-    sample = census.sample
+def spread_json(spread: Spread, provenance: Provenance) -> dict[str, Any]:
+    """Numbers of a spread."""
+    sample = spread.sample
     estimates = {}
-    for found in census.ranges:
+    for found in spread.ranges:
         quantiles = {
             f"{share:g}": sample.quantile(found.column, share) for share in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
         }
@@ -163,9 +163,9 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
         }
     return {
         "provenance": provenance_json(provenance),
-        **{name: getattr(census, name) for name in _TOTALS},
+        **{name: getattr(spread, name) for name in _TOTALS},
         "uneven": False,
-        "with_zeros": zeros_rows(census),
+        "with_zeros": zeros_rows(spread),
         "ranges": {
             found.column: {
                 **{
@@ -175,14 +175,14 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
                 },
                 **{f"{end}_mapping": mapping_json(getattr(found, f"{end}_mapping").mapping) for end in _ENDS},
             }
-            for found in census.ranges
+            for found in spread.ranges
         },
-        "near": [asdict(near) for near in census.near],
+        "near": [asdict(near) for near in spread.near],
         "by_keep": [
-            {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
+            {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in spread.by_keep
         ],
-        "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in census.front.values],
-        "front_complete": census.front.stop == "exhausted",
+        "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in spread.front.values],
+        "front_complete": spread.front.stop == "exhausted",
         "sample": {
             "asked": sample.asked,
             "drawn": sample.drawn,

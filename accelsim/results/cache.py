@@ -358,7 +358,8 @@ def carry_over(
 def _same_costs(one: Result, other: Result) -> bool:
     """Whether two results agree in what they cost and break."""
     near = math.isclose(one.energy_pj, other.energy_pj, rel_tol=_SAME)
-    return near and all(getattr(one, name) == getattr(other, name) for name in ("cycles", "offchip_words", "violations"))
+    names = ("cycles", "offchip_words", "violations")
+    return near and all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 Searched = dict[str, tuple[Einsum, SearchResult]]

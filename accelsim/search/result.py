@@ -287,7 +287,7 @@ _ALWAYS = ("energy", "cycles")
 
 
 def column_value(result: Result, column: str) -> float:
-    """A column of a front or a census of one mapping; storage words are whole, as everywhere in a result."""
+    """A column of a front or a spread of one mapping; storage words are whole, as everywhere in a result."""
     columns = {"energy": result.energy_pj, "cycles": result.cycles, "offchip_words": result.offchip_words}
     if column in columns:
         return float(columns[column])

@@ -33,15 +33,15 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 import yaml  # noqa: E402
 from ladders import ladder  # noqa: E402
 
-from accelsim import load_architecture, load_workload
-from accelsim.search.exact.front import map_front
-from accelsim.search.mapper import map_einsum
-from accelsim.search.stopping import Budget
+from accelsim import load_architecture, load_workload  # noqa: E402
 from accelsim.cli import main as command  # noqa: E402
 from accelsim.inputs.architecture import Architecture  # noqa: E402
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError  # noqa: E402
 from accelsim.inputs.objective import Objective  # noqa: E402
 from accelsim.inputs.workload import Einsum, Workload  # noqa: E402
+from accelsim.search.exact.front import map_front  # noqa: E402
+from accelsim.search.mapper import map_einsum  # noqa: E402
+from accelsim.search.stopping import Budget  # noqa: E402
 
 SHIPPED = (
     *("two_level", "eyeriss", "gpu_sm", "nvdla", "simba", "systolic", "gemmini", "eyeriss_isca2016", "eyeriss_jssc"),

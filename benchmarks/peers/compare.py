@@ -23,9 +23,9 @@ import accelforge_golden as accelforge  # noqa: E402
 import zigzag_golden as zigzag  # noqa: E402
 from nest import Nest, Peer, Replay, as_nest, replay, uneven  # noqa: E402
 
-from accelsim.search.mapper import map_einsum
-from accelsim.search.stopping import Budget
+from accelsim.search.mapper import map_einsum  # noqa: E402
 from accelsim.search.result import SearchResult  # noqa: E402
+from accelsim.search.stopping import Budget  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = Path(os.environ.get("ACCELSIM_SHARED", REPOSITORY.parent / "shared")) / "golden"

@@ -23,7 +23,11 @@ def _below(text: Callable[[], str]) -> Callable[[str], str]:
     return write
 
 
-PAGES = {"reference/python.md": _below(names_text), "reference/cli.md": _below(commands_text), "reference/files.md": with_keys}
+PAGES = {
+    "reference/python.md": _below(names_text),
+    "reference/cli.md": _below(commands_text),
+    "reference/files.md": with_keys,
+}
 
 
 def page_text(name: str) -> str:

@@ -49,7 +49,7 @@ class Memo(NamedTuple):
     timed: Bools1
     """bool[1]: whether cycles or off-chip words make a difference."""
     ports: Ints1
-    """int64[*]: levels whose words through ports and network are among the counts, if cycles or off-chip words matter."""
+    """int64[*]: levels whose words through ports and network count, if cycles or off-chip words matter."""
     rounds_up: Bools1
     """bool[L]: whether accesses of the level may be rounded up to whole blocks."""
     rounds_further_in: Bools1

@@ -24,18 +24,18 @@ from accelsim.inputs.workload import Einsum
 from accelsim.model.encode import Floats, Ints
 from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
-from accelsim.population.result import Census
+from accelsim.population.result import Spread
 from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
-from accelsim.show.plots.census import refuse_zero_energy
 from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
+from accelsim.show.plots.spread import refuse_zero_energy
 from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours
 from accelsim.show.report.headline import headline
 from accelsim.show.report.mapping import compute_used, nest_levels
-from accelsim.show.report.search import census_report as report_on_census
 from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
+from accelsim.show.report.search import spread_report as report_on_spread
 from accelsim.show.report.tables import COSTS, designs_table, sweep_lines
 from accelsim.show.report.tables import said as in_words
 from accelsim.show.report.verdicts import question, verdict
@@ -162,10 +162,10 @@ class Chosen:
     result: Result
 
 
-def energy_edges(census: Census) -> Floats:
+def energy_edges(spread: Spread) -> Floats:
     """Edges of the bins, log10 of energy [pJ], float64[BINS + 1]; every mapping known lies between them."""
-    refuse_zero_energy(census)
-    found = census.range_of("energy")
+    refuse_zero_energy(spread)
+    found = spread.range_of("energy")
     low, high = np.log10([found.lowest, found.highest])
     room = max(1e-9, 0.02 - (high - low))
     return np.linspace(low - room / 2, high + room / 2, BINS + 1)
@@ -177,19 +177,19 @@ def bin_of(energy_pj: Floats, edges: Floats) -> Ints:
     return np.clip(np.searchsorted(edges, logs, side="right") - 1, 0, len(edges) - 2)
 
 
-def chosen(census: Census, drawn: int) -> list[Chosen]:
+def chosen(spread: Spread, drawn: int) -> list[Chosen]:
     """Mappings to show: the named ones first, then those for each region, then the first `drawn` of the sample."""
     named: dict[LoopNest, Chosen] = {}
-    for more in _named(census):
+    for more in _named(spread):
         known = named.setdefault(more.result.mapping, more)
         if known is not more:
             named[more.result.mapping] = replace(known, label=f"{known.label}, {more.label}")
-    first_drawn = range(min(drawn, len(census.sample)))
+    first_drawn = range(min(drawn, len(spread.sample)))
 
     def of_sample(index: int, kind: str) -> Chosen:
-        return Chosen(f"drawn no. {index + 1:,}", kind, census.sample.result(index))
+        return Chosen(f"drawn no. {index + 1:,}", kind, spread.sample.result(index))
 
-    regions = (of_sample(index, "region") for index in _regions(census) if index not in first_drawn)
+    regions = (of_sample(index, "region") for index in _regions(spread) if index not in first_drawn)
     return [
         *named.values(),
         *(region for region in regions if region.result.mapping not in named),
@@ -201,26 +201,26 @@ def _known(proved: bool) -> str:
     return "" if proved else " known"
 
 
-def _named(census: Census) -> Iterator[Chosen]:
+def _named(spread: Spread) -> Iterator[Chosen]:
     """Mappings with a name; one mapping may come more than once."""
-    outermost = census.best.levels[0].level
-    energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "offchip_words"))
-    yield Chosen(f"lowest energy{_known(energy.lowest_proved)}", "best", census.best)
-    for number, point in enumerate(census.front.points, 1):
+    outermost = spread.best.levels[0].level
+    energy, cycles, words = (spread.range_of(column) for column in ("energy", "cycles", "offchip_words"))
+    yield Chosen(f"lowest energy{_known(energy.lowest_proved)}", "best", spread.best)
+    for number, point in enumerate(spread.front.points, 1):
         yield Chosen(f"front {number}", "front", point)
     yield Chosen(f"fewest cycles{_known(cycles.lowest_proved)}", "named", cycles.lowest_mapping)
     yield Chosen(f"fewest {outermost} words{_known(words.lowest_proved)}", "named", words.lowest_mapping)
     for share in QUANTILES:
         name = "median energy" if share == 0.5 else f"{100 * share:g} % quantile of energy"
-        index = census.sample.nearest("energy", census.sample.quantile("energy", share).value)
-        yield Chosen(name, "named", census.sample.result(index))
+        index = spread.sample.nearest("energy", spread.sample.quantile("energy", share).value)
+        yield Chosen(name, "named", spread.sample.result(index))
     yield Chosen(f"highest energy{_known(energy.highest_proved)}", "named", energy.highest_mapping)
 
 
-def _regions(census: Census) -> list[int]:
+def _regions(spread: Spread) -> list[int]:
     """The first drawn mapping of each region: a bin of energy with a part of the range of cycles or off-chip words."""
-    sample = census.sample
-    bins = bin_of(sample.energy_pj, energy_edges(census))
+    sample = spread.sample
+    bins = bin_of(sample.energy_pj, energy_edges(spread))
     found: set[int] = set()
     for column in (sample.cycles, sample.offchip_words):
         logs = np.log10(np.maximum(column, 1.0))
@@ -296,35 +296,35 @@ _RANKED = 200
 _ONE_BIN = np.array([-np.inf, np.inf])
 
 
-def census_report(census: Census, architecture: Architecture, einsum: Einsum) -> str:
+def spread_report(spread: Spread, architecture: Architecture, einsum: Einsum) -> str:
     """Write a page on all valid mappings of an Einsum on a machine: one HTML file of less than 6 MB, for a browser.
 
     Equal input gives equal text. Raises AccelsimError if plotly is not installed.
 
-    >>> Path("gemm.html").write_text(census_report(census, machine, layer))  # doctest: +SKIP
+    >>> Path("gemm.html").write_text(spread_report(spread, machine, layer))  # doctest: +SKIP
     """
-    edges, shown = energy_edges(census), chosen(census, DRAWN)
-    counts = np.bincount(bin_of(census.sample.energy_pj, edges), minlength=len(edges) - 1)
+    edges, shown = energy_edges(spread), chosen(spread, DRAWN)
+    counts = np.bincount(bin_of(spread.sample.energy_pj, edges), minlength=len(edges) - 1)
     histogram = {
         "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
         "counts": counts.tolist(),
-        "of": len(census.sample),
+        "of": len(spread.sample),
         "marks": [
-            [f"lowest{_known(census.range_of('energy').lowest_proved)}", rounded(census.best.energy_pj)],
-            ["median", rounded(census.sample.quantile("energy", 0.5).value)],
+            [f"lowest{_known(spread.range_of('energy').lowest_proved)}", rounded(spread.best.energy_pj)],
+            ["median", rounded(spread.sample.quantile("energy", 0.5).value)],
         ],
     }
     data = _data(shown, architecture, einsum, edges, histogram=histogram)
-    data["complete_front"] = census.front.stop == "exhausted" and len(data["mappings"]) >= len(census.front.points)
+    data["complete_front"] = spread.front.stop == "exhausted" and len(data["mappings"]) >= len(spread.front.points)
     title = f"All mappings of {einsum.name} on {architecture.name}"
-    about = "" if census.exact else "About "
-    lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
-    charts = _explorer(spread=True) + _machine(architecture, census.best)
-    return page(title, lead, _sections(report_on_census(census), charts, frame("sample")), data)
+    about = "" if spread.exact else "About "
+    lead = f"{about}{spread.mappings:,} of the {spread.space_size:,} mappings that the constraints allow are valid."
+    charts = _explorer(spread=True) + _machine(architecture, spread.best)
+    return page(title, lead, _sections(report_on_spread(spread), charts, frame("sample")), data)
 
 
 def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum, zeros: Sequence[Piece] = ()) -> str:
-    """Write a page on what a search found: see `census_report`; `zeros` is what a report says of them."""
+    """Write a page on what a search found: see `spread_report`; `zeros` is what a report says of them."""
     shown = [Chosen("best", "best", search.best)]
     shown += [Chosen(f"rank {rank}", "named", found) for rank, (found, *_) in enumerate(search.ties[1:_RANKED], 2)]
     charts = section("zeros", "Sparsity", written(zeros)) if zeros else ""
@@ -337,7 +337,7 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
 
 
 def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum) -> str:
-    """Write a page on a Pareto front: see `census_report`."""
+    """Write a page on a Pareto front: see `spread_report`."""
     least = min(front.points, key=lambda point: point.energy_pj)
     shown = [Chosen(f"front {number}", "front", point) for number, point in enumerate(front.points, 1)]
     shown.sort(key=lambda each: each.result is not least)
@@ -406,7 +406,7 @@ _LISTED = 500
 
 
 def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
-    """Write a page on the designs of a sweep, of which sweep.json tells what they are `about`: see `census_report`."""
+    """Write a page on the designs of a sweep, of which sweep.json tells what they are `about`: see `spread_report`."""
     kept = sorted(rows, key=lambda row: (not row["front"], row["design"]))[:MOST]
     varied = varied_values(about)
     across, up = two_costs(about)

@@ -407,7 +407,7 @@ def _frame_bars(ax: Axes, names: Sequence[str], step: int = 1, most: int = 5, ro
 
 
 def fusion_table(found: FusedNetwork) -> list[dict[str, Any]]:
-    """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, and its off-chip words, all runs."""
+    """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, off-chip words; all runs."""
     return [
         {
             "chain": " …\n".join(dict.fromkeys((segment.layers[0].name, segment.layers[-1].name))),

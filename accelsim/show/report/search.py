@@ -1,4 +1,4 @@
-"""Reports on searches, Pareto fronts and the census: what is proved, how it went, the best, what was seen or drawn."""
+"""Reports on searches, Pareto fronts and the spread: what is proved, how it went, the best, what was seen or drawn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, t
 
 if TYPE_CHECKING:
     from accelsim.inputs.workload import Einsum
-    from accelsim.population.result import Census, Range
+    from accelsim.population.result import Range, Spread
     from accelsim.population.sampling import Interval, UniformSample
     from accelsim.search.family import FamilyResult
 
@@ -365,24 +365,24 @@ def _mapping_files(results: Sequence[Result], provenance: Provenance) -> dict[st
 _KEEPS = 8
 """Choices of what is kept that are listed."""
 _CLOSE = {"optimal": 0.0, "1 %": 0.01, "5 %": 0.05}
-"""How far above the lowest energy mappings are counted of which several censuses tell."""
+"""How far above the lowest energy mappings are counted of which several spreads tell."""
 
 
-def census_sentence(census: Census) -> str:
+def spread_sentence(spread: Spread) -> str:
     """A distribution in a sentence: how many mappings, best and worst energy."""
-    found = census.range_of("energy")
-    about = "" if census.exact else "about "
+    found = spread.range_of("energy")
+    about = "" if spread.exact else "about "
     best, worst = energy(found.lowest), energy(found.highest)
-    return f"{about}{large(census.mappings)} valid even mappings, best {best}, worst {worst} ({times(found.ratio)})"
+    return f"{about}{large(spread.mappings)} valid even mappings, best {best}, worst {worst} ({times(found.ratio)})"
 
 
-def _near_line(census: Census) -> str:
+def _near_line(spread: Spread) -> str:
     """How many mappings come close to the optimum."""
     parts = []
-    for near in census.near:
+    for near in spread.near:
         where = f"within {100 * near.share:.3g} %" if near.share else "at the optimum"
         if near.complete and not near.share and near.mappings:
-            where += f" (1 in {large(max(1, round(census.mappings / near.mappings)))})"
+            where += f" (1 in {large(max(1, round(spread.mappings / near.mappings)))})"
         least = "" if near.complete else "at least "
         known = near.complete or near.mappings
         parts.append(f"{least}{large(near.mappings)} {where}" if known else f"{where} not counted (time limit)")
@@ -397,46 +397,46 @@ def sample_words(sample: UniformSample) -> str:
     return f"{sample.drawn:,} mappings{less} drawn uniformly"
 
 
-def census_report(census: Census, *, verbose: bool = False) -> Iterator[Piece]:
-    """What a census shows; all is the same for equal input and seed, unless time ran out."""
-    sample, found = census.sample, census.range_of("energy")
-    about = "" if census.exact else "about "
-    yield bold(f"{census.workload} on {census.architecture}: {about}{large(census.mappings)} valid even mappings")
+def spread_report(spread: Spread, *, verbose: bool = False) -> Iterator[Piece]:
+    """What a spread shows; all is the same for equal input and seed, unless time ran out."""
+    sample, found = spread.sample, spread.range_of("energy")
+    about = "" if spread.exact else "about "
+    yield bold(f"{spread.workload} on {spread.architecture}: {about}{large(spread.mappings)} valid even mappings")
     yield ""
     median = sample.quantile("energy", 0.5).value
     over = [f"{energy(value)} ({times(ratio(value, found.lowest))})" for value in (median, found.highest)]
     yield f"{'energy':<14} best {energy(found.lowest)}, median {over[0]}, worst {over[1]}"
-    near = _near_line(census) if found.lowest_proved else "not counted: the lowest energy is not proved"
+    near = _near_line(spread) if found.lowest_proved else "not counted: the lowest energy is not proved"
     yield f"{'near the best':<14} {near}"
-    if census.stop == "interrupted":
+    if spread.stop == "interrupted":
         yield "Interrupted: what was not reached is missing, or is that of the mappings drawn."
     note = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
-    yield Table("spread", _RANGES, _range_rows(census), "Distribution", note)
-    yield from _notes(census.ranges)
+    yield Table("spread", _RANGES, _range_rows(spread), "Distribution", note)
+    yield from _notes(spread.ranges)
     if verbose:
         intervals = {"median": sample.quantile("energy", 0.5), "mean": sample.mean("energy")}
         intervals["standard deviation"] = sample.deviation("energy")
         said = ", ".join(f"{name} {_interval(found)}" for name, found in intervals.items())
         yield f"95 % intervals of the energy: {said}."
-    yield f"off-chip words: words that {census.best.levels[0].level} reads and writes"
-    yield from _with_zeros(census)
+    yield f"off-chip words: words that {spread.best.levels[0].level} reads and writes"
+    yield from _with_zeros(spread)
     yield heading("Utilization")
     units = sample.sampler.nest.space.encoded.architecture.macs
     every = f"all {units:,} compute units" if units > 1 else "the compute unit"
-    share = census.fully_used / census.mappings if census.mappings else 0.0
+    share = spread.fully_used / spread.mappings if spread.mappings else 0.0
     about = about.capitalize()
-    if census.fully_used:
-        yield f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
+    if spread.fully_used:
+        yield f"{about}{large(spread.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
     else:
         yield f"No mapping uses {every}."
-    yield from _keeps(census)
+    yield from _keeps(spread)
 
 
-def _with_zeros(census: Census) -> Iterator[Piece]:
+def _with_zeros(spread: Spread) -> Iterator[Piece]:
     """Costs of some mappings drawn with zeros left out, on a machine that does something about them."""
     from accelsim.population.result import zeros_rows
 
-    rows = zeros_rows(census)
+    rows = zeros_rows(spread)
     if not rows:
         return
     columns = (
@@ -452,14 +452,14 @@ def _with_zeros(census: Census) -> Iterator[Piece]:
     yield Table("with_zeros", columns, rows, "Sparse", note)
 
 
-def _range_rows(census: Census) -> list[dict[str, Any]]:
+def _range_rows(spread: Spread) -> list[dict[str, Any]]:
     """Smallest and largest values of each column, and between them quantiles and the mean."""
-    sample = census.sample
+    sample = spread.sample
     return [
         {
-            "workload": census.workload,
-            "architecture": census.architecture,
-            "mappings": census.mappings,
+            "workload": spread.workload,
+            "architecture": spread.architecture,
+            "mappings": spread.mappings,
             "column": found.column,
             "lowest": found.lowest,
             "lowest_proved": found.lowest_proved,
@@ -471,7 +471,7 @@ def _range_rows(census: Census) -> list[dict[str, Any]]:
             "highest_proved": found.highest_proved,
             "spread": found.ratio,
         }
-        for found in census.ranges
+        for found in spread.ranges
     ]
 
 
@@ -519,32 +519,32 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     return lines
 
 
-def _keeps(census: Census) -> Iterator[Piece]:
-    if len(census.by_keep) < 2:
+def _keeps(spread: Spread) -> Iterator[Piece]:
+    if len(spread.by_keep) < 2:
         return
-    levels = [level.level for level in census.best.levels][1:]
+    levels = [level.level for level in spread.best.levels][1:]
     rows = [
         {
             **{f"keep_{level}": sorted(kept) for level, kept in zip(levels, keeps[1:], strict=True)},
             "mappings": mappings,
-            "share": mappings / max(1, census.mappings),
+            "share": mappings / max(1, spread.mappings),
         }
-        for keeps, mappings in census.by_keep
+        for keeps, mappings in spread.by_keep
     ]
     kept = [Column(level, f"keep_{level}", lambda names: ", ".join(names) or "-", left=True) for level in levels]
     columns = (*kept, Column("mappings", "mappings", large), Column("share", "share", percent))
-    how = "" if census.exact else f"; shares of {sample_words(census.sample)}"
-    note = f"{len(rows)} bypass choices{'' if census.exact else ' drawn'}; below the outermost level{how}"
+    how = "" if spread.exact else f"; shares of {sample_words(spread.sample)}"
+    note = f"{len(rows)} bypass choices{'' if spread.exact else ' drawn'}; below the outermost level{how}"
     yield Table("keep", columns, rows, "Stored tensors", note, most=_KEEPS)
-    rest = [mappings for _, mappings in census.by_keep[_KEEPS:]]
+    rest = [mappings for _, mappings in spread.by_keep[_KEEPS:]]
     if rest:
-        choices, share = f"{len(rest)} more choice{'s' if len(rest) > 1 else ''}", sum(rest) / max(1, census.mappings)
+        choices, share = f"{len(rest)} more choice{'s' if len(rest) > 1 else ''}", sum(rest) / max(1, spread.mappings)
         yield f"and {choices}, together {large(sum(rest))} mappings ({percent(share)})"
 
 
-def censuses_report(censuses: Sequence[Census]) -> Iterator[Piece]:
-    """A line for each census; CSV has the ranges of each."""
-    machines, layers = ({getattr(census, of) for census in censuses} for of in ("architecture", "workload"))
+def spreads_report(spreads: Sequence[Spread]) -> Iterator[Piece]:
+    """A line for each spread; CSV has the ranges of each."""
+    machines, layers = ({getattr(spread, of) for spread in spreads} for of in ("architecture", "workload"))
     names = [Column("layer", "workload")] if len(layers) > 1 else []
     names += [Column("architecture", "architecture")] if len(machines) > 1 else []
     shared = [f" on {machine}" for machine in machines if len(machines) == 1] or [f" of {layer}" for layer in layers]
@@ -555,13 +555,13 @@ def censuses_report(censuses: Sequence[Census]) -> Iterator[Piece]:
         *(Column(head, head) for head in _CLOSE),
     )
     shown = []
-    for census in censuses:
-        found = census.range_of("energy")
-        near = {each.share: ("" if each.complete else ">") + large(each.mappings) for each in census.near}
+    for spread in spreads:
+        found = spread.range_of("energy")
+        near = {each.share: ("" if each.complete else ">") + large(each.mappings) for each in spread.near}
         cells = {head: near.get(share, "") if found.lowest_proved else "?" for head, share in _CLOSE.items()}
-        about = {"workload": census.workload, "architecture": census.architecture, "mappings": census.mappings}
+        about = {"workload": spread.workload, "architecture": spread.architecture, "mappings": spread.mappings}
         shown.append({**about, "spread": found.ratio, **cells})
-    rows = [row for census in censuses for row in _range_rows(census)]
+    rows = [row for spread in spreads for row in _range_rows(spread)]
     yield Table("spread", (*names, *numbers), rows, shown=shown)
     yield (
         "worst/best: largest energy found over the smallest. Mappings at the optimum, within 1 % and 5 % of it; >: at "

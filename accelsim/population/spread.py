@@ -1,4 +1,4 @@
-"""Take the census of a map space: exact numbers, ranges, and a uniform sample."""
+"""Take the spread of a map space: exact numbers, ranges, and a uniform sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.population.counting import Nest, count_by_keep, count_mappings
 from accelsim.population.extremes import largest_value
-from accelsim.population.result import Census, Near, Range
+from accelsim.population.result import Near, Range, Spread
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
@@ -50,7 +50,7 @@ Made = TypeVar("Made")
 
 
 @heeding()
-def census(
+def spread(
     architecture: Architecture,
     einsum: Einsum,
     *,
@@ -61,7 +61,7 @@ def census(
     workers: int | None = None,
     cache: ResultCache | None = None,
     on_progress: OnProgress | None = None,
-) -> Census:
+) -> Spread:
     """Count all valid mappings of an Einsum on a machine, and summarize how their cost is distributed.
 
     As `accelsim.spread`. `constraints` have no smallest utilization: mappings are counted by their tiles, which do not
@@ -71,14 +71,14 @@ def census(
     Examples
     --------
     >>> from accelsim import load_architecture, load_workload
-    >>> found = census(load_architecture("two_level"), load_workload("gemm").layers[0], samples=1000)
+    >>> found = spread(load_architecture("two_level"), load_workload("gemm").layers[0], samples=1000)
     >>> f"{found.mappings:,} valid mappings; {found.near[1].mappings} within 1 % of the best"
     '35,632 valid mappings; 16 within 1 % of the best'
     """
     started = time.monotonic()
     if constraints is not None and constraints.on_costs:
         raise AccelsimError(
-            "a census counts mappings by their tiles, which do not tell costs; leave min_utilization and limits out"
+            "a spread counts mappings by their tiles, which do not tell costs; leave min_utilization and limits out"
         )
     cores = workers or os.cpu_count() or 1
     clock = Clock(seconds, on_progress)
@@ -136,7 +136,7 @@ def census(
         lowest_pj = known.lowest("energy")
         close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
     most = {column: _largest(nest, column, clock, known) for column in QUANTITIES}
-    return Census(
+    return Spread(
         architecture=architecture.name,
         workload=einsum.name,
         macs=einsum.real_macs,
@@ -291,9 +291,9 @@ _FRONT = ("energy", "cycles")
 
 
 class SeenMappings:
-    """Mappings that a census came to, and for each column those with the smallest and the largest value.
+    """Mappings that a spread came to, and for each column those with the smallest and the largest value.
 
-    Every smallest and largest value that is reported comes from here, so no mapping that the census saw lies beyond it.
+    Every smallest and largest value that is reported comes from here, so no mapping that the spread saw lies beyond it.
     A bound alone proves a value: one that was drawn is proved only where a search shows that none is smaller.
     """
 

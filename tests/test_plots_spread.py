@@ -1,4 +1,4 @@
-"""Figures of a census: rows against what is known of all valid mappings, and equal bytes."""
+"""Figures of a spread: rows against what is known of all valid mappings, and equal bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reports import a_stopped_census
+from reports import a_stopped_spread
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
@@ -15,10 +15,11 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.population.census import census
 from accelsim.population.result import Near
+from accelsim.population.spread import spread
 from accelsim.show.plots import at_width, figure_bytes
-from accelsim.show.plots.census import (
+from accelsim.show.plots.result import plot_stacks, stacks_table
+from accelsim.show.plots.spread import (
     best_median_worst,
     compare_table,
     density_table,
@@ -31,19 +32,18 @@ from accelsim.show.plots.census import (
     plot_within,
     within_table,
 )
-from accelsim.show.plots.result import plot_stacks, stacks_table
 
 
 @pytest.fixture(scope="module")
 def small():
     """All 218 valid mappings of a one-dimensional convolution on Eyeriss, drawn 5,000 times."""
-    return census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, seconds=60)
+    return spread(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, seconds=60)
 
 
 @pytest.fixture(scope="module")
 def large():
     layer = replace(load_workload("gemm").layers[0], name="gemm_32_48_64", dims={"M": 32, "N": 48, "K": 64})
-    return census(load_architecture("eyeriss"), layer, samples=2000)
+    return spread(load_architecture("eyeriss"), layer, samples=2000)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def exhaustive():
 def one_mapping():
     """A map space of one energy."""
     layer = replace(load_workload("gemm").layers[0], name="gemm_1_1_1", dims={"M": 1, "N": 1, "K": 1})
-    found = census(load_architecture("two_level"), layer, samples=50)
+    found = spread(load_architecture("two_level"), layer, samples=50)
     best = found.range_of("energy")
     alike = replace(best, highest=best.lowest, highest_mapping=best.lowest_mapping)
     same = replace(found.sample, energy_pj=np.full(len(found.sample), best.lowest))
@@ -152,18 +152,18 @@ def test_plot_density__no_mapping_lies_below_the_front(large):
 
 
 def test_plot_density__a_front_that_is_not_complete_is_no_line(large):
-    stopped, found = plot_density(a_stopped_census()), plot_density(large)
+    stopped, found = plot_density(a_stopped_spread()), plot_density(large)
     said = [text.get_text() for text in stopped.get_legend().get_texts()]
 
     assert said == ["best known; the Pareto front is not complete"]
     assert (len(stopped.lines), len(found.lines)) == (0, 1)
-    points = {(row["cycles"], row["pj_per_mac"]) for row in front_over_table(a_stopped_census())}
+    points = {(row["cycles"], row["pj_per_mac"]) for row in front_over_table(a_stopped_spread())}
     (dots,) = (each for each in stopped.collections if each.get_label() == said[0])
     assert {tuple(at) for at in dots.get_offsets().tolist()} == points
 
 
 def test_plots__call_no_value_optimal_that_is_not_proved(large):
-    stopped = a_stopped_census()
+    stopped = a_stopped_spread()
     assert [marks_table(found)[0]["mark"] for found in (stopped, large)] == ["lowest known", "optimum (even)"]
     assert next(iter(best_median_worst(stopped))) == "best known"
     assert plot_within(stopped).get_xlabel() == "energy / lowest energy known"
@@ -223,7 +223,7 @@ PLOTS = {
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
 def test_plots__equal_bytes_for_equal_input(small, plot):
-    again = census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, seconds=60, workers=2)
+    again = spread(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, seconds=60, workers=2)
     assert figure_bytes(plot(small)) == figure_bytes(plot(again))
 
 

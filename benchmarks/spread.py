@@ -1,6 +1,6 @@
-"""Time the parts of a census of VGG-16 conv3_2 on each machine, on one core with warm kernels.
+"""Time the parts of a spread of VGG-16 conv3_2 on each machine, on one core with warm kernels.
 
-Run `make bench-census`, or `python benchmarks/census.py [MACHINE ...]`.
+Run `make bench-spread`, or `python benchmarks/spread.py [MACHINE ...]`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from rich.box import SIMPLE_HEAD  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from accelsim import load_architecture, load_workload
-from accelsim.search.mapper import map_einsum
+from accelsim import load_architecture, load_workload  # noqa: E402
 from accelsim.inputs.objective import QUANTITIES  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
-from accelsim.population.census import SeenMappings, _walk  # noqa: E402
 from accelsim.population.counting import Nest, count_mappings  # noqa: E402
 from accelsim.population.extremes import largest_value  # noqa: E402
 from accelsim.population.sampling import Sampler  # noqa: E402
+from accelsim.population.spread import SeenMappings, _walk  # noqa: E402
+from accelsim.search.mapper import map_einsum  # noqa: E402
 from accelsim.search.result import column_value  # noqa: E402
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
 

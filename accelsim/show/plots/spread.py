@@ -1,4 +1,4 @@
-"""Figures of a census: how the energies of all valid mappings are spread, also over cycles, words or utilization."""
+"""Figures of a spread: how the energies of all valid mappings are spread, also over cycles, words or utilization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from accelsim.show.report.search import sample_words
 if TYPE_CHECKING:
     from accelsim.model.encode import Floats
     from accelsim.model.result import Result
-    from accelsim.population.result import Census
+    from accelsim.population.result import Spread
 
 _BAND = "#CCCCCC"
 _BAND_LABEL = "95 % confidence"
@@ -29,16 +29,16 @@ _NEAR = 0.01
 """How far above the lowest energy a histogram says how many mappings there are."""
 
 
-def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
+def histogram_table(spread: Spread, bins: int = 60) -> list[dict[str, Any]]:
     """Rows of `plot_histogram`: bins of log energy [pJ/MAC] and the share of all valid mappings in each.
 
     The bins go from the lowest energy to the highest one found. `share` is estimated from the uniform sample;
     `share_low` and `share_high` are the ends of its 95 % confidence interval, `sampled` counts the mappings drawn.
     """
-    edges = _edges(census, bins)
+    edges = _edges(spread, bins)
     bins = len(edges) - 1
-    inside = np.clip(np.searchsorted(edges, census.sample.energy_pj / census.macs, side="right") - 1, 0, bins - 1)
-    shares = [census.sample.share(inside == number) for number in range(bins)]
+    inside = np.clip(np.searchsorted(edges, spread.sample.energy_pj / spread.macs, side="right") - 1, 0, bins - 1)
+    shares = [spread.sample.share(inside == number) for number in range(bins)]
     return [
         {
             "from_pj_per_mac": float(edges[number]),
@@ -52,35 +52,35 @@ def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
     ]
 
 
-def refuse_zero_energy(census: Census) -> None:
+def refuse_zero_energy(spread: Spread) -> None:
     """Raise AccelsimError if a mapping costs nothing: a logarithmic axis cannot show it."""
-    if census.range_of("energy").lowest <= 0:
+    if spread.range_of("energy").lowest <= 0:
         raise AccelsimError(
-            f"{census.architecture} has mappings of 0 pJ; a logarithmic axis of energy cannot show them"
+            f"{spread.architecture} has mappings of 0 pJ; a logarithmic axis of energy cannot show them"
         )
 
 
-def _edges(census: Census, bins: int) -> Floats:
+def _edges(spread: Spread, bins: int) -> Floats:
     """Edges [pJ/MAC] of bins of equal width in log energy; one bin where all mappings cost the same."""
-    refuse_zero_energy(census)
-    found = census.range_of("energy")
-    low, high = found.lowest / census.macs, found.highest / census.macs
+    refuse_zero_energy(spread)
+    found = spread.range_of("energy")
+    low, high = found.lowest / spread.macs, found.highest / spread.macs
     if high <= low * (1 + 1e-9):
         return np.array([low * 0.99, low * 1.01])
     return np.geomspace(low, high, bins + 1)
 
 
-def marks_table(census: Census) -> list[dict[str, Any]]:
-    """Energies [pJ/MAC] that figures of a census mark, with the ends of their 95 % confidence intervals.
+def marks_table(spread: Spread) -> list[dict[str, Any]]:
+    """Energies [pJ/MAC] that figures of a spread mark, with the ends of their 95 % confidence intervals.
 
     The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated.
     Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
     """
-    found, sample, macs = census.range_of("energy"), census.sample, census.macs
+    found, sample, macs = spread.range_of("energy"), spread.sample, spread.macs
     median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
     highest = "highest" if found.highest_proved else "highest known"
     rows = [
-        (_lowest(census), found.lowest, found.lowest_bound, found.lowest),
+        (_lowest(spread), found.lowest, found.lowest_bound, found.lowest),
         ("median", median.value, median.low, median.high),
         ("mean", mean.value, mean.low, mean.high),
         (highest, found.highest, found.highest, found.highest_bound),
@@ -90,21 +90,21 @@ def marks_table(census: Census) -> list[dict[str, Any]]:
     ]
 
 
-def _lowest(census: Census) -> str:
-    """What the lowest energy of a census is called."""
-    return "optimum (even)" if census.range_of("energy").lowest_proved else "lowest known"
+def _lowest(spread: Spread) -> str:
+    """What the lowest energy of a spread is called."""
+    return "optimum (even)" if spread.range_of("energy").lowest_proved else "lowest known"
 
 
-def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
+def plot_histogram(spread: Spread, ax: Axes | None = None) -> Axes:
     """Draw how many of all valid mappings have what energy [pJ/MAC], with the optimum, median, mean and highest.
 
     Shares are estimated from a uniform sample; the band holds each with 95 % confidence (Wilson's interval), also where
     no mapping was drawn.
     """
     with style.drawing(ax) as ax:
-        rows = histogram_table(census)
+        rows = histogram_table(spread)
         edges = style.edges_of(rows)
-        bottom = 0.3 / len(census.sample)
+        bottom = 0.3 / len(spread.sample)
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
         bars = [max(row["share"], bottom) for row in rows]
@@ -112,12 +112,12 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
         ends = [*low, low[-1]], [*high, high[-1]]
         ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
         lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
-        marks = marks_table(census)
+        marks = marks_table(spread)
         for row, (colour, line) in zip(marks, lines, strict=True):
             factor = "" if row is marks[0] else f" ({times(row['pj_per_mac'] / marks[0]['pj_per_mac'])})"
             label = f"{row['mark']} {row['pj_per_mac']:.4g}{factor}"
             ax.axvline(row["pj_per_mac"], color=colour, linestyle=line, linewidth=1.4, label=label)
-        for near in sorted(census.near, key=lambda near: abs(near.share - _NEAR))[:1]:
+        for near in sorted(spread.near, key=lambda near: abs(near.share - _NEAR))[:1]:
             at_least = "" if near.complete else "at least "
             label = f"{at_least}{large(near.mappings)} within {100 * near.share:.3g} %"
             ax.axvspan(edges[0], edges[0] * (1 + near.share), color=BEST_COLOUR, alpha=0.3, linewidth=0, label=label)
@@ -127,40 +127,40 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
         style.plain_log_ticks(ax.yaxis, bottom, top)
         style.share_ticks(ax.yaxis)
         ax.set(xlabel="energy [pJ/MAC]", ylabel="share of the mappings, per bin")
-        style.put_title(ax, *heads(census), legend=True)
+        style.put_title(ax, *heads(spread), legend=True)
     return ax
 
 
-def heads(census: Census) -> tuple[str, str, str]:
-    """What a figure of one census says above: what was mapped, all mappings, and how many were drawn."""
-    names = f"{census.workload} on {census.architecture}"
-    about = "" if census.exact else "about "
-    return names, f"{about}{large(census.mappings)} valid even mappings", f"sampled: {sample_words(census.sample)}"
+def heads(spread: Spread) -> tuple[str, str, str]:
+    """What a figure of one spread says above: what was mapped, all mappings, and how many were drawn."""
+    names = f"{spread.workload} on {spread.architecture}"
+    about = "" if spread.exact else "about "
+    return names, f"{about}{large(spread.mappings)} valid even mappings", f"sampled: {sample_words(spread.sample)}"
 
 
-def best_median_worst(census: Census) -> dict[str, Result]:
+def best_median_worst(spread: Spread) -> dict[str, Result]:
     """The best and the worst mapping, or those known, and one of the median energy, for `plot_stacks`."""
-    sample, found = census.sample, census.range_of("energy")
+    sample, found = spread.sample, spread.range_of("energy")
     median = sample.nearest("energy", sample.quantile("energy", 0.5).value)
     return {
-        "best" if found.lowest_proved else "best known": census.best,
+        "best" if found.lowest_proved else "best known": spread.best,
         "median": sample.result(median),
         "worst" if found.highest_proved else "worst known": found.highest_mapping,
     }
 
 
-def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:
+def within_table(spread: Spread, points: int = 200) -> list[dict[str, Any]]:
     """Rows of `plot_within`: the share of all valid mappings whose energy is at most `factor` times the lowest.
 
-    Those that are counted (`Census.near`) are `exact`, and come first; the others are estimated from the uniform
+    Those that are counted (`Spread.near`) are `exact`, and come first; the others are estimated from the uniform
     sample, with the ends of their 95 % confidence intervals.
     """
-    refuse_zero_energy(census)
-    counted = sorted((near.share, near.mappings / census.mappings) for near in census.near if near.complete)
+    refuse_zero_energy(spread)
+    counted = sorted((near.share, near.mappings / spread.mappings) for near in spread.near if near.complete)
     rows = [_within(above, share, share, share, exact=True) for above, share in counted]
-    above_lowest = census.sample.energy_pj / census.range_of("energy").lowest - 1
+    above_lowest = spread.sample.energy_pj / spread.range_of("energy").lowest - 1
     for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
-        share = census.sample.share(above_lowest <= above * (1 + 1e-9))
+        share = spread.sample.share(above_lowest <= above * (1 + 1e-9))
         rows.append(_within(float(above), share.value, share.low, share.high, exact=False))
     return rows
 
@@ -169,17 +169,17 @@ def _within(above: float, share: float, low: float, high: float, *, exact: bool)
     return {"factor": 1 + above, "share": share, "share_low": low, "share_high": high, "exact": exact}
 
 
-def plot_within(census: Census, ax: Axes | None = None) -> Axes:
+def plot_within(spread: Spread, ax: Axes | None = None) -> Axes:
     """Draw which share of all valid mappings comes within a factor of the lowest energy.
 
     Both axes are logarithmic; that of the factor in what it is above 1, so that a percent can be seen.
     """
     with style.drawing(ax) as ax:
-        rows = within_table(census)
+        rows = within_table(spread)
         exact = [row for row in rows if row["exact"] and row["factor"] > 1]
         drawn = [row for row in rows if not row["exact"]]
         least = [row["share"] / 3 for row in rows if row["share"] > 0 and row["exact"]]
-        bottom = min([0.3 / len(census.sample), *least])
+        bottom = min([0.3 / len(spread.sample), *least])
         above = [row["factor"] - 1 for row in drawn]
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in drawn] for key in ("share_low", "share_high"))
@@ -196,9 +196,9 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
         style.plain_log_ticks(ax.yaxis, bottom, 1)
         style.share_ticks(ax.yaxis)
         _factor_ticks(ax, left, right)
-        known = "" if census.range_of("energy").lowest_proved else " known"
+        known = "" if spread.range_of("energy").lowest_proved else " known"
         ax.set(xlabel=f"energy / lowest energy{known}", ylabel="share of the mappings")
-        style.put_title(ax, *heads(census), legend=True)
+        style.put_title(ax, *heads(spread), legend=True)
     return ax
 
 
@@ -213,39 +213,39 @@ def _factor_ticks(ax: Axes, low: float, high: float) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
+def compare_table(spreads: Sequence[Spread]) -> list[dict[str, Any]]:
     """Rows of `plot_compare`: for each map space its mappings and energies [pJ/MAC].
 
     `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are
     estimates of those of all valid mappings.
     """
-    names = style.names_of([(census.workload, census.architecture) for census in censuses])
+    names = style.names_of([(spread.workload, spread.architecture) for spread in spreads])
     rows = []
-    for name, census in zip(names, censuses, strict=True):
-        found, sample, macs = census.range_of("energy"), census.sample, census.macs
+    for name, spread in zip(names, spreads, strict=True):
+        found, sample, macs = spread.range_of("energy"), spread.sample, spread.macs
         energies = {"lowest": found.lowest / macs}
         energies |= {f"p{share}": sample.quantile("energy", share / 100).value / macs for share in (5, 25, 50, 75, 95)}
-        about = {"name": name, "workload": census.workload, "architecture": census.architecture}
-        counts = {"mappings": census.mappings, "sampled": len(sample)}
+        about = {"name": name, "workload": spread.workload, "architecture": spread.architecture}
+        counts = {"mappings": spread.mappings, "sampled": len(sample)}
         rows.append({**about, **counts, **energies, "highest": found.highest / macs})
     return rows
 
 
-def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
+def plot_compare(spreads: Sequence[Spread], ax: Axes | None = None) -> Axes:
     """Draw the energies [pJ/MAC] of all valid mappings of layers, on machines, beside each other, with each optimum.
 
     The height of a violin is the share of the mappings in a bin of log energy, each violin on its own scale.
     """
-    with style.drawing(ax, 1.3 + 0.6 * len(censuses)) as ax:
-        rows = compare_table(censuses)
-        for census in censuses:
-            refuse_zero_energy(census)
+    with style.drawing(ax, 1.3 + 0.6 * len(spreads)) as ax:
+        rows = compare_table(spreads)
+        for spread in spreads:
+            refuse_zero_energy(spread)
         low, high = min(row["lowest"] for row in rows), max(row["highest"] for row in rows)
         ax.set_xscale("log")
         decades = math.log10(high / low) if high > low else 1.0
-        for place, (row, census) in enumerate(zip(rows, censuses, strict=True)):
+        for place, (row, spread) in enumerate(zip(rows, spreads, strict=True)):
             own = math.log10(row["highest"] / row["lowest"]) if row["highest"] > row["lowest"] else 0.0
-            table = histogram_table(census, max(8, round(70 * own / decades)))
+            table = histogram_table(spread, max(8, round(70 * own / decades)))
             most = max(bin_["share"] for bin_ in table)
             edges = style.edges_of(table)
             half = [0.32 * bin_["share"] / most for bin_ in table]
@@ -257,7 +257,7 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
             ax.plot(middle, [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2)
             name, at = f"{row['name']}: {large(row['mappings'])} mappings", ("axes fraction", "data")
             ax.annotate(name, (0, place - 0.5), (3, -2), at, textcoords="offset points", va="top", fontsize="small")
-        lowest = " or ".join(sorted({_lowest(census) for census in censuses}, reverse=True))
+        lowest = " or ".join(sorted({_lowest(spread) for spread in spreads}, reverse=True))
         places = [place + 0.12 for place in range(len(rows))]
         median, ends = [row["p50"] for row in rows], [row["lowest"] for row in rows]
         ax.scatter(median, places, 22, color="white", edgecolors="black", label="median", zorder=3)
@@ -279,15 +279,15 @@ COLUMNS = ("cycles", "offchip_words", "utilization")
 """What the energy can be drawn over."""
 
 
-def density_table(census: Census, over: str = "cycles", bins: int = 60) -> list[dict[str, Any]]:
+def density_table(spread: Spread, over: str = "cycles", bins: int = 60) -> list[dict[str, Any]]:
     """Rows of `plot_density`: the cells of log energy [pJ/MAC] and of the log of a column that hold mappings drawn.
 
     `share` is the share of all valid mappings in the cell, estimated from the uniform sample.
     """
-    refuse_zero_energy(census)
-    sample = census.sample
-    energies, across = sample.energy_pj / census.macs, sample.values(_known(over))
-    marked = front_over_table(census, over)
+    refuse_zero_energy(spread)
+    sample = spread.sample
+    energies, across = sample.energy_pj / spread.macs, sample.values(_known(over))
+    marked = front_over_table(spread, over)
     rows, columns = (
         _log_edges([*values, *(row[key] for row in marked)], bins)
         for values, key in ((energies, "pj_per_mac"), (across, over))
@@ -318,35 +318,35 @@ def _log_edges(values: list[float], bins: int) -> Floats:
     return np.geomspace(low * (1 - 1e-9), max(high * (1 + 1e-9), low * 1.01), bins + 1)
 
 
-def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any]]:
+def front_over_table(spread: Spread, over: str = "cycles") -> list[dict[str, Any]]:
     """Points that `plot_density` draws: energy [pJ/MAC] and the column it is drawn over.
 
     Over cycles and utilization these are the Pareto front of energy and cycles: utilization is a constant over cycles.
     Where the front is not complete, they are the best mappings known.
-    Over off-chip words, of which the census has no front, they are the mappings of lowest energy and of fewest words.
+    Over off-chip words, of which the spread has no front, they are the mappings of lowest energy and of fewest words.
     """
     if _known(over) != "offchip_words":
-        return [{"pj_per_mac": point.pj_per_mac, over: getattr(point, over)} for point in census.front.points]
-    ends = census.best, census.range_of(over).lowest_mapping
+        return [{"pj_per_mac": point.pj_per_mac, over: getattr(point, over)} for point in spread.front.points]
+    ends = spread.best, spread.range_of(over).lowest_mapping
     return [{"pj_per_mac": end.pj_per_mac, over: end.offchip_words} for end in ends]
 
 
-def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -> Axes:
+def plot_density(spread: Spread, over: str = "cycles", ax: Axes | None = None) -> Axes:
     """Draw the energy [pJ/MAC] of all valid mappings over another column, as a density, with the exact optima on top.
 
     Over `cycles` and `utilization` the Pareto front is drawn as a line that no mapping lies below, or, where it is not
     complete, the best mappings known as dots. `offchip_words` are words read and written at the outermost level.
     """
-    words = f"words moved at {census.best.levels[0].level}"
+    words = f"words moved at {spread.best.levels[0].level}"
     with style.drawing(ax) as ax:
-        rows, marked = density_table(census, over), front_over_table(census, over)
+        rows, marked = density_table(spread, over), front_over_table(spread, over)
         ax.set(xscale="log", yscale="log")
-        _draw_cells(rows, over, len(census.sample), ax)
+        _draw_cells(rows, over, len(spread.sample), ax)
         points = sorted((row[over], row["pj_per_mac"]) for row in marked)
         xs, ys = [x for x, _ in points], [y for _, y in points]
-        if over != "offchip_words" and census.front.stop == "exhausted":
+        if over != "offchip_words" and spread.front.stop == "exhausted":
             ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
-        ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(census, over), zorder=3)
+        ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(spread, over), zorder=3)
         ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
                 [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip
         for axis, values in zip((ax.xaxis, ax.yaxis), ends, strict=True):
@@ -358,16 +358,16 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
             style.short_ticks(ax.xaxis)
         ax.set_xlabel({"cycles": "cycles", "offchip_words": words, "utilization": "overall utilization"}[over])
         ax.set_ylabel("energy [pJ/MAC]")
-        style.put_title(ax, *heads(census), legend=True)
+        style.put_title(ax, *heads(spread), legend=True)
     return ax
 
 
-def _label(census: Census, over: str) -> str:
+def _label(spread: Spread, over: str) -> str:
     """What is drawn on top of the density, and whether it is proved."""
     if over == "offchip_words":
-        proved = all(census.range_of(column).lowest_proved for column in ("energy", over))
+        proved = all(spread.range_of(column).lowest_proved for column in ("energy", over))
         return f"lowest energy, fewest words ({'proved' if proved else 'of those known'})"
-    if census.front.stop == "exhausted":
+    if spread.front.stop == "exhausted":
         return "Pareto front (proved, even)"
     return "best known; the Pareto front is not complete"
 
