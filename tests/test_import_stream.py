@@ -46,12 +46,12 @@ def chip(tmp_path) -> Path:
 def test_engine__is_a_core_with_the_off_chip_memory_behind_the_links_on_the_way(chip):
     """Over 16 and 32 bit a cycle, of 32 and 8 pJ; so 2.25 pJ a bit come to the 1 (2) pJ of a bit of the memory."""
     system = load_system({"system": read_foreign([chip]).system})
-    array, lanes = system.engines
-    assert [engine.name for engine in system.engines] == ["core0_array", "core1_lanes"]
+    array, lanes = system.cores
+    assert [core.name for core in system.cores] == ["core0_array", "core1_lanes"]
     assert (array.machine.macs, lanes.machine.macs, system.bytes_per_s) == (4, 2, 8e9)
     assert (array.operations, lanes.operations) == ({"multiply_add": 1}, {"max": 1, "activate": 1, "multiply_add": 1})
-    for engine, bandwidth, read, write in ((array, 16, 3.25, 4.25), (lanes, 32, 1.25, 2.25)):
-        outermost, energies = engine.machine.levels[0], engine.machine.energy.entries
+    for core, bandwidth, read, write in ((array, 16, 3.25, 4.25), (lanes, 32, 1.25, 2.25)):
+        outermost, energies = core.machine.levels[0], core.machine.energy.entries
         assert (outermost.name, outermost.bandwidth * outermost.word_bits) == ("dram", bandwidth)
         for action, pj_per_bit in (("read", read), ("write", write)):
             (entry,) = {e.energy_pj for (part, _, act), e in energies.items() if (part, act) == ("dram", action)}
@@ -95,7 +95,7 @@ def test_core__whose_memories_are_for_parts_of_its_array_takes_constraints_of_th
    loop_sizes: [4, 8, 4], operand_precision: {W: 8, I: 8, O: 16, O_final: 8}, operand_source: {I: 0, W: 0}}
 """)
     found = read_foreign([chip, gemm])
-    (asked,) = found.system["engines"][0]["constraints"]["levels"]
+    (asked,) = found.system["cores"][0]["constraints"]["levels"]
     assert asked == {"level": "weights", "spatial": {"x": {"only": ["B", "K"]}}}
     code, out, err = run("map", chip, gemm, "--json", "--no-cache")
     assert code == 0, err
@@ -105,7 +105,7 @@ def test_core__whose_memories_are_for_parts_of_its_array_takes_constraints_of_th
 def test_core__with_a_memory_of_the_off_chip_cores_name_keeps_it(chip, tmp_path):
     path = tmp_path / "cores" / "array.yaml"
     path.write_text(path.read_text().replace("buffer:", "dram:"))
-    levels = load_system({"system": read_foreign([chip]).system}).engines[0].machine.levels
+    levels = load_system({"system": read_foreign([chip]).system}).cores[0].machine.levels
     assert [level.name for level in levels] == ["offchip_dram", "dram"]
 
 
@@ -118,7 +118,7 @@ def test_graph__of_an_older_file_links_each_core_with_the_off_chip_core(chip, ru
     lanes.write_text(lanes.read_text().replace("operator_types: [MaxPool, Relu, Gemm]\n", ""))
     offchip = chip.parent / "cores" / "offchip.yaml"
     offchip.write_text(offchip.read_text().replace("operational_array: {unit_", "multipliers: {multiplier_"))
-    array, words = load_system({"system": read_foreign([chip]).system}).engines
+    array, words = load_system({"system": read_foreign([chip]).system}).cores
     assert "multiply_add" in array.operations
     assert {"add", "max", "activate"} < set(words.operations)
     assert "multiply_add" not in words.operations
@@ -138,10 +138,10 @@ def test_graph__of_an_older_file_links_each_core_with_the_off_chip_core(chip, ru
 def test_off_chip_core__that_is_a_file_is_linked_with_each_core(chip, run):
     older = "name: chip\ncores: {0: array.yaml, 1: lanes.yaml}\noffchip_core: offchip.yaml\n"
     chip.write_text(older + "core_connectivity:\n- 0, 1\nbandwidth: 32\nunit_energy_cost: 32\n")
-    engines = load_system({"system": read_foreign([chip]).system}).engines
-    assert [engine.name for engine in engines] == ["core0_array", "core1_lanes"]
-    for engine in engines:
-        outermost, energy = engine.machine.levels[0], engine.machine.energy
+    cores = load_system({"system": read_foreign([chip]).system}).cores
+    assert [core.name for core in cores] == ["core0_array", "core1_lanes"]
+    for core in cores:
+        outermost, energy = core.machine.levels[0], core.machine.energy
         pj = energy.find("dram", "Inputs", "read").energy_pj
         assert pj == pytest.approx((1 + 32 / 64) * outermost.word_bits * outermost.block_size, rel=1e-12)
     (chip.parent / "gemm.yaml").write_text("workload: {name: g, gemm: {M: 4, N: 8, K: 4}}\n")
@@ -160,14 +160,14 @@ def test_off_chip_core__of_older_versions_has_its_ports_by_name(chip):
     assert read_foreign([chip]).system == new
 
 
-def test_dataflows__of_a_core_are_constraints_of_its_engine(chip):
+def test_dataflows__of_a_core_are_constraints_of_its_core(chip):
     path, gemm = chip.parent / "cores" / "array.yaml", chip.parent / "gemm.yaml"
     path.write_text(path.read_text() + "dataflows: {D1: [K, 4]}\n")
     gemm.write_text("""
 - {id: 0, operator_type: Gemm, equation: "O[b][k]+=I[b][c]*W[k][c]", dimension_relations: [], loop_dims: [B, K, C],
    loop_sizes: [4, 8, 4], operand_precision: {W: 8, I: 8, O: 16, O_final: 8}, operand_source: {I: 0, W: 0}}
 """)
-    array, lanes = read_foreign([chip, gemm]).system["engines"]
+    array, lanes = read_foreign([chip, gemm]).system["cores"]
     (level,) = array["constraints"]["levels"]
     assert level["spatial"]["x"] == {"only": ["K"], "factors": ["K=4"]}
     assert "constraints" not in lanes

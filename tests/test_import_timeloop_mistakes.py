@@ -118,7 +118,7 @@ def test_damaged__machines_are_refused_in_words(imported, old, new, said):
     assert said in str(error.value)
 
 
-def test_machines__of_several_units_are_told_to_be_systems_of_engines(imported):
+def test_machines__of_several_units_are_told_to_be_systems_of_cores(imported):
     leaf = "\n    - name: {0}\n      local: [{{name: {0}Mac, class: intmac}}]"
     trunk = V03.partition("    subtree:\n    - name: chip")[0]
     forked = trunk + "    subtree:" + leaf.format("big") + leaf.format("small")
@@ -127,7 +127,7 @@ def test_machines__of_several_units_are_told_to_be_systems_of_engines(imported):
         (forked, ":12:7: the tree forks into big and small"),
         (V04.replace("    - !Nothing\n", unit), "Other computes in a branch of !Parallel"),
     ]:
-        with pytest.raises(InputError, match=rf"{what}; .* as the engines of a system \(docs/networks.md\)"):
+        with pytest.raises(InputError, match=rf"{what}; .* as the cores of a system \(docs/networks.md\)"):
             imported(text, PROBLEM)
 
 

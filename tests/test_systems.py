@@ -1,4 +1,4 @@
-"""Systems of engines: which engine runs each layer, beside all assignments and schedules; files; the command."""
+"""Systems of cores: which core runs each layer, beside all assignments and schedules; files; the command."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_constraints, load_workload
-from accelsim.designs.assign import EngineCosts, least_energy, least_latency, most_throughput
-from accelsim.designs.soc import Engine, System, load_system, map_on_system
+from accelsim.designs.assign import CoreCosts, least_energy, least_latency, most_throughput
+from accelsim.designs.soc import Core, System, load_system, map_on_system
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemms import Gemms
@@ -26,7 +26,7 @@ from accelsim.search.mapper import map_einsum
 TWO = """
 system:
   name: two
-  engines:
+  cores:
     - {name: array, arch: two_level, operations: {multiply_add: 1}}
     - {name: lanes, arch: two_level, operations: {multiply_add: 3, max: 2}}
 """
@@ -44,20 +44,20 @@ workload:
 
 
 @st.composite
-def costs(draw, layers: int, engines: int, repeats: int = 1) -> EngineCosts:
-    shape = (layers, engines)
+def costs(draw, layers: int, cores: int, repeats: int = 1) -> CoreCosts:
+    shape = (layers, cores)
     number = st.integers(1, 20)
     energy, seconds, memory = (
-        np.array(draw(st.lists(number, min_size=layers * engines, max_size=layers * engines)), float).reshape(shape)
+        np.array(draw(st.lists(number, min_size=layers * cores, max_size=layers * cores)), float).reshape(shape)
         for _ in range(3)
     )
     for layer in range(layers):
-        for engine in draw(st.sets(st.integers(0, engines - 1), max_size=engines - 1)):
-            energy[layer, engine] = seconds[layer, engine] = memory[layer, engine] = math.inf
+        for core in draw(st.sets(st.integers(0, cores - 1), max_size=cores - 1)):
+            energy[layer, core] = seconds[layer, core] = memory[layer, core] = math.inf
     runs = np.array(draw(st.lists(st.integers(1, repeats), min_size=layers, max_size=layers)))
     pairs = [(a, b) for b in range(layers) for a in range(b)]
     edges = tuple((a, b, float(draw(st.integers(1, 9)))) for a, b in pairs if draw(st.booleans()))
-    return EngineCosts(
+    return CoreCosts(
         energy * runs[:, None],
         seconds * runs[:, None],
         memory * runs[:, None] / 4,
@@ -68,29 +68,29 @@ def costs(draw, layers: int, engines: int, repeats: int = 1) -> EngineCosts:
     )
 
 
-def choices(each: EngineCosts):
-    layers, engines = each.energy.shape
-    for chosen in itertools.product(range(engines), repeat=layers):
-        if all(math.isfinite(each.energy[layer, engine]) for layer, engine in enumerate(chosen)):
+def choices(each: CoreCosts):
+    layers, cores = each.energy.shape
+    for chosen in itertools.product(range(cores), repeat=layers):
+        if all(math.isfinite(each.energy[layer, core]) for layer, core in enumerate(chosen)):
             yield chosen
 
 
 @settings(max_examples=150, deadline=None)
-@given(costs(layers=5, engines=3))
+@given(costs(layers=5, cores=3))
 def test_least_energy__is_that_of_all_assignments(each):
     best = min(
-        sum(each.energy[layer, engine] for layer, engine in enumerate(chosen))
-        + each.crossing_bits(chosen) * each.crossing_pj
+        sum(each.energy[layer, core] for layer, core in enumerate(chosen))
+        + each.transfer_bits(chosen) * each.transfer_pj
         for chosen in choices(each)
     )
     found = least_energy(each)
-    engines = [int(row.argmax()) for row in found.runs]
+    cores = [int(row.argmax()) for row in found.runs]
     assert found.value == best == found.bound
-    assert sum(each.energy[range(5), engines]) + each.crossing_bits(engines) * each.crossing_pj == best
+    assert sum(each.energy[range(5), cores]) + each.transfer_bits(cores) * each.transfer_pj == best
 
 
-def end_of(each: EngineCosts, order, chosen) -> float:
-    """When a run ends in which layers take their engines in an order, each as soon as its inputs are there."""
+def end_of(each: CoreCosts, order, chosen) -> float:
+    """When a run ends in which layers take their cores in an order, each as soon as its inputs are there."""
     free, ends = [0.0] * each.energy.shape[1], {}
     for layer in order:
         ready = [0.0]
@@ -98,37 +98,37 @@ def end_of(each: EngineCosts, order, chosen) -> float:
             if b == layer:
                 if a not in ends:
                     return math.inf
-                ready.append(ends[a] + (bits * each.crossing_s if chosen[a] != chosen[layer] else 0.0))
+                ready.append(ends[a] + (bits * each.transfer_s if chosen[a] != chosen[layer] else 0.0))
         free[chosen[layer]] = ends[layer] = max(*ready, free[chosen[layer]]) + each.seconds[layer, chosen[layer]]
     return max(ends.values())
 
 
 @settings(max_examples=60, deadline=None)
-@given(costs(layers=4, engines=2))
+@given(costs(layers=4, cores=2))
 def test_least_latency__is_that_of_all_schedules(each):
     best = min(end_of(each, order, chosen) for order in itertools.permutations(range(4)) for chosen in choices(each))
     found = least_latency(each)
     assert found.value == pytest.approx(best)
     assert found.bound == pytest.approx(best)
-    engines = [int(row.argmax()) for row in found.runs]
+    cores = [int(row.argmax()) for row in found.runs]
     order = sorted(range(4), key=lambda layer: (found.starts[layer], layer))
-    assert end_of(each, order, engines) <= best * (1 + 1e-12)
+    assert end_of(each, order, cores) <= best * (1 + 1e-12)
 
 
 @settings(max_examples=60, deadline=None)
-@given(costs(layers=3, engines=3, repeats=2))
+@given(costs(layers=3, cores=3, repeats=2))
 def test_most_throughput__is_that_of_all_splits_of_runs(each):
     options = []
     for layer, runs in enumerate(each.runs):
-        can = [engine for engine in range(3) if math.isfinite(each.seconds[layer, engine])]
+        can = [core for core in range(3) if math.isfinite(each.seconds[layer, core])]
         options.append(list(itertools.combinations_with_replacement(can, runs)))
     best = math.inf
     for chosen in itertools.product(*options):
         busy = [0.0] * 4
-        for layer, engines in enumerate(chosen):
-            for engine in engines:
-                busy[engine] += each.seconds[layer, engine] / each.runs[layer]
-                busy[3] += each.memory[layer, engine] / each.runs[layer]
+        for layer, cores in enumerate(chosen):
+            for core in cores:
+                busy[core] += each.seconds[layer, core] / each.runs[layer]
+                busy[3] += each.memory[layer, core] / each.runs[layer]
         best = min(best, max(busy))
     found = most_throughput(each)
     assert found.value == pytest.approx(best)
@@ -139,7 +139,7 @@ def test_most_throughput__is_that_of_all_splits_of_runs(each):
 def test_a_search_that_is_stopped__knows_what_nothing_falls_below():
     many = 8
     seconds = np.array([[float(3 + (5 * layer) % 7), float(4 + (3 * layer) % 5)] for layer in range(many)])
-    each = EngineCosts(seconds, seconds, seconds * 0, np.ones(many, np.int64), ())
+    each = CoreCosts(seconds, seconds, seconds * 0, np.ones(many, np.int64), ())
     stopped, whole = least_latency(each, nodes=many), least_latency(each)
     assert stopped.bound <= whole.bound == whole.value <= stopped.value
     assert stopped.value > stopped.bound
@@ -166,7 +166,7 @@ def test_layers__cost_what_mapping_them_costs(files):
     assert found.assignment.runs.tolist() == [[1, 0], [0, 1], [2, 0]]
     assert found.energy_pj == pytest.approx(3 * first.energy_pj + found.costs[1][1].energy_pj)
     assert found.proved
-    assert found.crossing_bits == 16 * 16 + 2 * 16 * 16
+    assert found.transfer_bits == 16 * 16 + 2 * 16 * 16
 
 
 def test_layers__take_each_operation_of_a_unit_that_takes_cycles_itself():
@@ -174,8 +174,8 @@ def test_layers__take_each_operation_of_a_unit_that_takes_cycles_itself():
     machine = load_architecture("two_level")
     slow, slower = (replace(machine, compute=replace(machine.compute, cycles_per_mac=cycles)) for cycles in (2, 6))
     network = load_workload({"workload": {"name": "w", "gemm": {"M": 16, "N": 16, "K": 16}}})
-    engine = Engine("slow", slow, "", {"multiply_add": 3})
-    ((cost,),) = map_on_system(System("one", (engine,)), network, "latency").costs
+    core = Core("slow", slow, "", {"multiply_add": 3})
+    ((cost,),) = map_on_system(System("one", (core,)), network, "latency").costs
     best = map_einsum(slower, network.layers[0], objective="cycles", uneven=False).best
     assert cost.seconds * machine.clock_hz == best.cycles >= 6 * 16**3 / machine.macs
     assert cost.memory_bytes == best.offchip_words * 2
@@ -184,7 +184,7 @@ def test_layers__take_each_operation_of_a_unit_that_takes_cycles_itself():
 def test_gpu__takes_its_power_for_the_time_of_its_kernel():
     gpu = load_gpu("a100")
     network = load_workload({"workload": {"name": "w", "gemm": {"M": 512, "N": 512, "K": 512}}})
-    ((cost,),) = map_on_system(System("one", (Engine("GPU", gpu, "fp16"),)), network).costs
+    ((cost,),) = map_on_system(System("one", (Core("GPU", gpu, "fp16"),)), network).costs
     (kernel,) = best_kernels(gpu, ["w"], Gemms.of(512, 512, 512), "fp16", mode_of(gpu, "fp16"))
     assert cost.seconds == pytest.approx(kernel.time_us * 1e-6)
     assert cost.energy_pj * 1e-12 / cost.seconds == pytest.approx(kernel.power_w)
@@ -214,12 +214,12 @@ def test_what_crosses__is_what_each_producer_makes(files, old, new, words):
     files[1].write_text(JOINED.replace(old, new))
     text = TWO.replace("multiply_add: 3, max: 2", "max: 2")
     files[0].write_text(text)
-    assert map_on_system(load_system(files[0]), load_workload(files[1])).crossing_bits == 16 * words
+    assert map_on_system(load_system(files[0]), load_workload(files[1])).transfer_bits == 16 * words
 
 
 @pytest.mark.parametrize("key", ["", "accelsim.designs.soc.content_key"], ids=["key", "one_key"])
 def test_layers__of_other_names_cost_what_they_cost_alone(key, monkeypatch):
-    """Data of `gemmini` is adjacent along C and K. The second engine runs at half the clock."""
+    """Data of `gemmini` is adjacent along C and K. The second core runs at half the clock."""
     if key:
         monkeypatch.setattr(key, lambda *_: "the same")
     machine, other = load_architecture("gemmini"), {"M": "P", "N": "K", "K": "C"}
@@ -236,8 +236,8 @@ def test_layers__of_other_names_cost_what_they_cost_alone(key, monkeypatch):
         for name, names in (("one", dict(zip("MNK", "MNK", strict=True))), ("other", other))
     ]
     network = load_workload({"workload": {"name": "twice", "bits": 8, "layers": layers}})
-    engines = Engine("fast", machine), Engine("slow", replace(machine, clock_hz=machine.clock_hz / 2))
-    found = map_on_system(System("two", engines), network, "latency")
+    cores = Core("fast", machine), Core("slow", replace(machine, clock_hz=machine.clock_hz / 2))
+    found = map_on_system(System("two", cores), network, "latency")
     cycles = [map_einsum(machine, layer, objective="cycles", uneven=False).best.cycles for layer in network.layers]
     assert cycles[0] != cycles[1]
     for row, alone in zip(found.costs, cycles, strict=True):
@@ -245,11 +245,11 @@ def test_layers__of_other_names_cost_what_they_cost_alone(key, monkeypatch):
 
 
 def test_what_crosses__can_keep_layers_together(files):
-    text = TWO.replace("name: two\n", "name: two\n  crossing: {energy: 1 nJ/bit}\n")
+    text = TWO.replace("name: two\n", "name: two\n  transfer: {energy: 1 nJ/bit}\n")
     files[0].write_text(text)
     found = map_on_system(load_system(files[0]), load_workload(files[1]))
     assert found.assignment.runs.tolist() == [[0, 1], [0, 1], [0, 2]]
-    assert found.crossing_bits == 0
+    assert found.transfer_bits == 0
 
 
 def test_constraints_of_an_engine__hold_for_its_layers_alone(files):
@@ -302,7 +302,7 @@ def test_throughput__is_not_proved_where_slower_mappings_move_less(tmp_path):
 system:
   name: one
   bandwidth: 1 GB/s
-  engines: [{name: array, arch: two_level}]
+  cores: [{name: array, arch: two_level}]
 """)
     network = load_workload({"workload": {"name": "w", "gemm": {"M": 64, "N": 64, "K": 64}}})
     found = map_on_system(load_system(tmp_path / "one.yaml"), network, "throughput")
@@ -316,9 +316,7 @@ system:
 
 def test_without_an_engine_for_a_layer__all_reasons_are_said(files):
     files[1].write_text(NETWORK.replace("operation: max", "operation: softmax"))
-    with pytest.raises(
-        NoValidMappingError, match=r"no engine of two runs pool \(softmax\). array: it does multiply_add"
-    ):
+    with pytest.raises(NoValidMappingError, match=r"no core of two runs pool \(softmax\). array: it does multiply_add"):
         map_on_system(load_system(files[0]), load_workload(files[1]))
 
 
@@ -334,8 +332,8 @@ def test_mistakes__are_all_reported_with_their_place(tmp_path):
 system:
   name: bad
   bandwidth: 3 words/cycle
-  crossing: {energy: 3 pJ}
-  engines:
+  transfer: {energy: 3 pJ}
+  cores:
     - {name: a, arch: nowhere}
     - {name: b, gpu: a100, set: {x: 1}}
     - {name: c, arch: two_level, dtype: int8}
@@ -363,7 +361,7 @@ system:
     assert "must be in bytes or bits a second; write it like '204.8 GB/s'" in said[0]
     assert "expected an energy of a bit, got '3 pJ'; such as '0.5 pJ/bit'" in said[1]
     assert "'maxx' is no operation; operations: multiply_add" in said[5]
-    assert "an engine is one of a machine and a GPU; write `arch: FILE` or `gpu: NAME`" in said[6]
+    assert "a core is one of a machine and a GPU; write `arch: FILE` or `gpu: NAME`" in said[6]
     assert "is for a machine of a file; write the values where they stand" in said[10]
 
 

@@ -347,7 +347,7 @@ def map_system(
     if one is not None:
         network = replace(network, layers=(one,), edges=())
     system = load_system(converted.get(path, {}).get("system", path))
-    for core in system.engines:
+    for core in system.cores:
         if isinstance(core.machine, Architecture):
             say_dense(core.machine)
     found = map_on_system(

@@ -1,11 +1,11 @@
-"""Which engine of a system runs each layer: for least energy, least latency along the graph, or most runs a second.
+"""Which core of a system runs each layer: for least energy, least latency along the graph, or most runs a second.
 
-Axis letters: L = layers in the order in which they run, E = engines. docs/networks.md says what is counted.
+Axis letters: L = layers in the order in which they run, E = cores. docs/networks.md says what is counted.
 
-Energy is a sum over layers and over the tensors that cross between engines. It is minimized layer by layer over the
-engines of those layers whose outputs are still to be read, which is exact. Latency is a branch and bound over
-schedules: no layer starts before its inputs are there, and an engine runs one layer at a time. For throughput the
-engines work on different runs at once, and what counts is the engine, or the shared memory, that is busy for longest:
+Energy is a sum over layers and over the tensors that cross between cores. It is minimized layer by layer over the
+cores of those layers whose outputs are still to be read, which is exact. Latency is a branch and bound over
+schedules: no layer starts before its inputs are there, and a core runs one layer at a time. For throughput the
+cores work on different runs at once, and what counts is the core, or the shared memory, that is busy for longest:
 a mixed-integer programme.
 """
 
@@ -26,25 +26,25 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class EngineCosts:
-    """What all runs of each layer in a network cost on each engine: float64[L, E], and int64[L] of the runs."""
+class CoreCosts:
+    """What all runs of each layer in a network cost on each core: float64[L, E], and int64[L] of the runs."""
 
-    energy: Floats  # [pJ]; infinite where an engine cannot run the layer
+    energy: Floats  # [pJ]; infinite where a core cannot run the layer
     seconds: Floats
     memory: Floats  # time in which they use the shared memory alone [s]; 0 where it has no bandwidth
-    runs: Ints  # an engine takes whole runs
+    runs: Ints  # a core takes whole runs
     edges: tuple[tuple[int, int, float], ...]  # producer, consumer, bits between them in all runs of the consumer
-    crossing_pj: float = 0.0  # of a bit that goes from one engine to another
-    crossing_s: float = 0.0
+    transfer_pj: float = 0.0  # of a bit that goes from one core to another
+    transfer_s: float = 0.0
 
-    def crossing_bits(self, engines: Sequence[int]) -> float:
-        """Bits that go from one engine to another where each layer is on one."""
-        return sum(bits for a, b, bits in self.edges if engines[a] != engines[b])
+    def transfer_bits(self, cores: Sequence[int]) -> float:
+        """Bits that go from one core to another where each layer is on one."""
+        return sum(bits for a, b, bits in self.edges if cores[a] != cores[b])
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Runs of each layer on each engine, what that comes to, and what nothing falls below."""
+    """Runs of each layer on each core, what that comes to, and what nothing falls below."""
 
     runs: Ints  # int64[L, E]
     value: float  # energy [pJ], or time [s] of a run or between two runs
@@ -52,47 +52,47 @@ class Assignment:
     starts: tuple[float, ...] = ()  # when each layer starts [s], for latency
 
 
-def _on(engines: Sequence[int], costs: EngineCosts) -> Ints:
-    """Runs on each engine where all runs of a layer are on one."""
+def _on(cores: Sequence[int], costs: CoreCosts) -> Ints:
+    """Runs on each core where all runs of a layer are on one."""
     found = np.zeros(costs.energy.shape, np.int64)
-    found[np.arange(len(engines)), list(engines)] = costs.runs
+    found[np.arange(len(cores)), list(cores)] = costs.runs
     return found
 
 
-def least_energy(costs: EngineCosts) -> Assignment:
-    """The assignment of least energy, what crosses between engines included."""
-    layers, engines = costs.energy.shape
+def least_energy(costs: CoreCosts) -> Assignment:
+    """The assignment of least energy, what crosses between cores included."""
+    layers, cores = costs.energy.shape
     last = {layer: layer for layer in range(layers)}
     for producer, consumer, _ in costs.edges:
         last[producer] = max(last[producer], consumer)
     known: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {(): (0.0, ())}
-    alive: list[int] = []  # layers whose engines the keys hold
+    alive: list[int] = []  # layers whose cores the keys hold
     for layer in range(layers):
-        inputs = [(alive.index(a), bits * costs.crossing_pj) for a, b, bits in costs.edges if b == layer]
+        inputs = [(alive.index(a), bits * costs.transfer_pj) for a, b, bits in costs.edges if b == layer]
         kept = [place for place, other in enumerate(alive) if last[other] > layer]
         goes_on = last[layer] > layer
         found: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
         for key, (energy, chosen) in known.items():
-            for engine in range(engines):
-                total = energy + costs.energy[layer, engine]
-                total += sum(pj for place, pj in inputs if key[place] != engine)
-                rest = (*(key[place] for place in kept), *((engine,) if goes_on else ()))
+            for core in range(cores):
+                total = energy + costs.energy[layer, core]
+                total += sum(pj for place, pj in inputs if key[place] != core)
+                rest = (*(key[place] for place in kept), *((core,) if goes_on else ()))
                 if total < found.get(rest, (math.inf, ()))[0]:
-                    found[rest] = float(total), (*chosen, engine)
+                    found[rest] = float(total), (*chosen, core)
         alive = [alive[place] for place in kept] + ([layer] if goes_on else [])
         known = found
     energy, chosen = min(known.values())
     return Assignment(_on(chosen, costs), energy, energy)
 
 
-def least_latency(costs: EngineCosts, nodes: int = _NODES) -> Assignment:
+def least_latency(costs: CoreCosts, nodes: int = _NODES) -> Assignment:
     """The schedule of one run that ends first; its bound is looser where more nodes would have to be visited."""
-    layers, engines = costs.seconds.shape
+    layers, cores = costs.seconds.shape
     least = costs.seconds.min(axis=1)
     before: list[list[tuple[int, float]]] = [[] for _ in range(layers)]
     tail = [float(each) for each in least]
     for a, b, bits in costs.edges:
-        before[b].append((a, bits * costs.crossing_s))
+        before[b].append((a, bits * costs.transfer_s))
     for layer in range(layers - 1, -1, -1):
         for a, _ in before[layer]:
             tail[a] = max(tail[a], float(least[a]) + tail[layer])
@@ -107,13 +107,13 @@ def least_latency(costs: EngineCosts, nodes: int = _NODES) -> Assignment:
         for layer in range(layers):
             if on[layer] >= 0 or any(on[a] < 0 for a, _ in before[layer]):
                 continue
-            for engine in range(engines):
-                if costs.seconds[layer, engine] == math.inf:
+            for core in range(cores):
+                if costs.seconds[layer, core] == math.inf:
                     continue
-                ready = max((ends[a] + (cross if on[a] != engine else 0.0) for a, cross in before[layer]), default=0.0)
-                start = max(ready, free[engine], latest)
+                ready = max((ends[a] + (cross if on[a] != core else 0.0) for a, cross in before[layer]), default=0.0)
+                start = max(ready, free[core], latest)
                 rest = tail[layer] - float(least[layer])
-                found.append((start + float(costs.seconds[layer, engine]) + rest, start, layer, engine))
+                found.append((start + float(costs.seconds[layer, core]) + rest, start, layer, core))
         return sorted(found)
 
     def open_bound(latest: float) -> float:
@@ -126,7 +126,7 @@ def least_latency(costs: EngineCosts, nodes: int = _NODES) -> Assignment:
         return bound
 
     path: list[int] = []
-    stack = [(choices([0.0] * engines, 0.0), (0.0,) * engines)]
+    stack = [(choices([0.0] * cores, 0.0), (0.0,) * cores)]
     while stack:
         options, free = stack[-1]
         if len(path) == len(stack):  # back from the option before
@@ -135,14 +135,14 @@ def least_latency(costs: EngineCosts, nodes: int = _NODES) -> Assignment:
             complete = complete and (not options or best <= floor * (1 + _SAME))
             stack.pop()
             continue
-        bound, start, layer, engine = options.pop(0)
+        bound, start, layer, core = options.pop(0)
         if bound >= best * (1 - _SAME):
             continue
         visited += 1
-        end = start + float(costs.seconds[layer, engine])
-        on[layer], starts[layer], ends[layer] = engine, start, end
+        end = start + float(costs.seconds[layer, core])
+        on[layer], starts[layer], ends[layer] = core, start, end
         path.append(layer)
-        now = (*free[:engine], end, *free[engine + 1 :])
+        now = (*free[:core], end, *free[core + 1 :])
         done = -1 not in on
         if done:
             best, chosen, at = min(best, max(now)), list(on), tuple(starts)
@@ -150,27 +150,27 @@ def least_latency(costs: EngineCosts, nodes: int = _NODES) -> Assignment:
     return Assignment(_on(chosen, costs), best, best if complete else floor, at)
 
 
-def most_throughput(costs: EngineCosts, seconds: float = 60.0) -> Assignment:
-    """Runs of layers on engines so that the busiest, or the shared memory, is busy for as short as possible.
+def most_throughput(costs: CoreCosts, seconds: float = 60.0) -> Assignment:
+    """Runs of layers on cores so that the busiest, or the shared memory, is busy for as short as possible.
 
-    What crosses between engines takes no time of theirs here. HiGHS solves it as a mixed-integer programme, to its
+    What crosses between cores takes no time of theirs here. HiGHS solves it as a mixed-integer programme, to its
     tolerance of 1e-6, or for so many seconds. Raises AccelsimError if scipy is missing, or nothing was found in time.
     """
     require("scipy.optimize", "throughput needs it", "systems")
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    layers, engines = costs.seconds.shape
+    layers, cores = costs.seconds.shape
     can = np.isfinite(costs.seconds)
     runs = costs.runs.astype(np.float64)[:, None]
-    busy = np.zeros((engines + 1, layers, engines))  # time that one run adds to each engine, and to the memory
-    for engine in range(engines):
-        busy[engine, :, engine] = np.where(can, costs.seconds, 0.0)[:, engine] / runs[:, 0]
-    busy[engines] = np.where(can, costs.memory, 0.0) / runs
+    busy = np.zeros((cores + 1, layers, cores))  # time that one run adds to each core, and to the memory
+    for core in range(cores):
+        busy[core, :, core] = np.where(can, costs.seconds, 0.0)[:, core] / runs[:, 0]
+    busy[cores] = np.where(can, costs.memory, 0.0) / runs
     unit = float(np.where(can, costs.seconds, np.inf).min(axis=1).sum())
-    least = np.zeros(layers * engines + 1)
+    least = np.zeros(layers * cores + 1)
     least[-1] = 1.0  # the last variable is the time between two runs, in `unit`
-    limits = np.hstack([busy.reshape(engines + 1, -1) / unit, -np.ones((engines + 1, 1))])
-    each = np.hstack([np.kron(np.eye(layers), np.ones(engines)), np.zeros((layers, 1))])
+    limits = np.hstack([busy.reshape(cores + 1, -1) / unit, -np.ones((cores + 1, 1))])
+    each = np.hstack([np.kron(np.eye(layers), np.ones(cores)), np.zeros((layers, 1))])
     solved = milp(
         least,
         constraints=[LinearConstraint(limits, -np.inf, 0.0), LinearConstraint(each, costs.runs, costs.runs)],
@@ -180,6 +180,6 @@ def most_throughput(costs: EngineCosts, seconds: float = 60.0) -> Assignment:
     )
     if solved.x is None:
         raise AccelsimError(f"no assignment was found in {seconds:g} s: {solved.message}")
-    found = np.rint(solved.x[:-1]).astype(np.int64).reshape(layers, engines)
+    found = np.rint(solved.x[:-1]).astype(np.int64).reshape(layers, cores)
     value = float((busy * found).sum(axis=(1, 2)).max())
     return Assignment(found, value, min(value, float(solved.mip_dual_bound) * unit))

@@ -1,6 +1,6 @@
-"""Systems of several engines that share a memory: what each layer of a network costs on each, and who runs it.
+"""Systems of several cores that share a memory: what each layer of a network costs on each, and who runs it.
 
-An engine is a machine or a GPU, and says which operations it can do. Each layer is mapped on each engine that can run
+A core is a machine or a GPU, and says which operations it can do. Each layer is mapped on each core that can run
 it, by the exact mapper or by the model of GPUs, from the shared memory and back. `designs.assign` then chooses.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.designs.assign import Assignment, EngineCosts, least_energy, least_latency, most_throughput
+from accelsim.designs.assign import Assignment, CoreCosts, least_energy, least_latency, most_throughput
 from accelsim.designs.checking import find_file
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu
@@ -43,8 +43,8 @@ OBJECTIVES = ("energy", "latency", "throughput")
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """One engine of a system: its machine and, of a GPU, the `number_format` of its products.
+class Core:
+    """One core of a system: its machine and, of a GPU, the `number_format` of its products.
 
     `operations`: what it can do, and how many operations of its units a point takes. `constraints`: what mappings on a
     machine must look like, of a file, or what stands in that of the system.
@@ -59,22 +59,22 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """Engines beside a shared memory.
+    """Cores beside a shared memory.
 
-    `bytes_per_s` of the memory, None if unlimited; `crossing_pj_per_bit` and `crossing_bits_per_s` (None: no time) of
-    what goes from one engine to another, besides what the engines count for their own accesses.
+    `bytes_per_s` of the memory, None if unlimited; `transfer_pj_per_bit` and `transfer_bits_per_s` (None: no time) of
+    what goes from one core to another, besides what the cores count for their own accesses.
     """
 
     name: str
-    engines: tuple[Engine, ...]
+    cores: tuple[Core, ...]
     bytes_per_s: float | None = None
-    crossing_pj_per_bit: float = 0.0
-    crossing_bits_per_s: float | None = None
+    transfer_pj_per_bit: float = 0.0
+    transfer_bits_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """What one run of a layer costs on an engine, and by how much the least may be lower, relative to it.
+    """What one run of a layer costs on a core, and by how much the least may be lower, relative to it.
 
     `least_bytes`: what any mapping moves through the shared memory at least, where `memory_bytes` is that of this one.
     """
@@ -88,9 +88,9 @@ class LayerCost:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A network on a system: the costs of each layer on each engine (None: it cannot), and who runs what.
+    """A network on a system: the costs of each layer on each core (None: it cannot), and who runs what.
 
-    `why_not` says why an engine cannot run a layer. `gap`: by how much the best possible may be lower, relative to it.
+    `why_not` says why a core cannot run a layer. `gap`: by how much the best possible may be lower, relative to it.
     """
 
     system: System
@@ -100,7 +100,7 @@ class Assigned:
     why_not: Mapping[tuple[str, str], str]
     assignment: Assignment
     gap: float
-    crossing_bits: float
+    transfer_bits: float
 
     @property
     def proved(self) -> bool:
@@ -108,19 +108,19 @@ class Assigned:
         return self.gap == 0.0
 
     def runs(self, layer: int) -> list[tuple[str, int, LayerCost]]:
-        """Engines that run a layer, how often, and what a run costs there."""
-        engines = zip(self.system.engines, self.assignment.runs[layer].tolist(), self.costs[layer], strict=True)
-        return [(engine.name, many, cost) for engine, many, cost in engines if many and cost is not None]
+        """Cores that run a layer, how often, and what a run costs there."""
+        cores = zip(self.system.cores, self.assignment.runs[layer].tolist(), self.costs[layer], strict=True)
+        return [(core.name, many, cost) for core, many, cost in cores if many and cost is not None]
 
     @property
     def energy_pj(self) -> float:
-        """Energy of one run of the network, and of what crosses between engines."""
+        """Energy of one run of the network, and of what crosses between cores."""
         energy = sum(many * cost.energy_pj for at in range(len(self.costs)) for _, many, cost in self.runs(at))
-        return energy + self.crossing_bits * self.system.crossing_pj_per_bit
+        return energy + self.transfer_bits * self.system.transfer_pj_per_bit
 
     def busy_s(self) -> dict[str, float]:
-        """Time for which each engine works on one run of the network [s]."""
-        found: dict[str, float] = dict.fromkeys((engine.name for engine in self.system.engines), 0)
+        """Time for which each core works on one run of the network [s]."""
+        found: dict[str, float] = dict.fromkeys((core.name for core in self.system.cores), 0)
         for at in range(len(self.costs)):
             for name, many, cost in self.runs(at):
                 found[name] += many * cost.seconds
@@ -138,7 +138,7 @@ def _of_a_bit(text: str) -> float | None:
 _PER_BIT = forms.text(quantity_pattern(["pJ/bit", "fJ/bit", "nJ/bit"]))
 _pj_per_bit = fields.scalar(_PER_BIT, _of_a_bit, "an energy of a bit", "such as '0.5 pJ/bit'")
 _GIVEN = node_of(forms.either(fields.text.form, {"type": "object"}))
-_ENGINE: Keys = {
+_CORE: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     "arch": Key(
         _GIVEN,
@@ -155,22 +155,22 @@ _ENGINE: Keys = {
         "1 each; GPU: multiply_add",
     ),
 }
-_CROSSING: Keys = {
+_TRANSFER: Keys = {
     "energy": Key(_pj_per_bit, "energy per bit of an inter-core transfer", "0 pJ/bit", "pJ/bit"),
     "bandwidth": Key(fields.rate, "bandwidth of inter-core transfers", "unlimited", RATES),
 }
 _TOP: Keys = {
     "name": Key(fields.name, "its name"),
     "bandwidth": Key(fields.rate, "bandwidth of the shared memory", "unlimited", "GB/s"),
-    "crossing": Key(node_of(keys_form(_CROSSING)), "cost of inter-core transfers", "none"),
-    "engines": Key(fields.items_of(keys_form(_ENGINE), "engines", least=1), "cores"),
+    "transfer": Key(node_of(keys_form(_TRANSFER)), "cost of inter-core transfers", "none"),
+    "cores": Key(fields.items_of(keys_form(_CORE), "cores", least=1), "cores"),
 }
 SYSTEM_FORM = keys_form(_TOP)
 """What may stand under `system`, as JSON Schema."""
 
 
 def load_system(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> System:
-    """Read a system of engines.
+    """Read a system of cores.
 
     Raises
     ------
@@ -187,14 +187,14 @@ def read_system(body: Node, path: Path, problems: Problems) -> System | None:
     before = len(problems)
     top = Fields(body, problems, _TOP)
     name, shared = top.value("name", ""), _per_second(top, "bandwidth")
-    crossing = top.inner("crossing", _CROSSING)
-    pj, across = float(crossing.value("energy", 0.0)), _per_second(crossing, "bandwidth")
-    node: ListNode | None = top.value("engines", None)
+    transfer = top.inner("transfer", _TRANSFER)
+    pj, across = float(transfer.value("energy", 0.0)), _per_second(transfer, "bandwidth")
+    node: ListNode | None = top.value("cores", None)
     lines: dict[str, int] = {}
-    engines = [_engine(Fields(item, problems, _ENGINE), lines, path) for item in node.items] if node else []
+    cores = [_core(Fields(item, problems, _CORE), lines, path) for item in node.items] if node else []
     if len(problems) > before or not top.readable:
         return None
-    return System(name, tuple(filter(None, engines)), None if shared is None else shared / 8, pj, across)
+    return System(name, tuple(filter(None, cores)), None if shared is None else shared / 8, pj, across)
 
 
 def _per_second(owner: Fields, key: str) -> float | None:
@@ -208,50 +208,48 @@ def _per_second(owner: Fields, key: str) -> float | None:
     return float(Fraction(rate.amount))
 
 
-def _engine(engine: Fields, lines: dict[str, int], path: Path) -> Engine | None:
-    problems, before = engine.problems, len(engine.problems)
-    name, arch, gpu = engine.once(lines, "engines"), engine.get("arch"), engine.value("gpu", "")
+def _core(core: Fields, lines: dict[str, int], path: Path) -> Core | None:
+    problems, before = core.problems, len(core.problems)
+    name, arch, gpu = core.once(lines, "cores"), core.get("arch"), core.value("gpu", "")
     if bool(arch) == bool(gpu):
-        problems.add(engine.node, "an engine is one of a machine and a GPU", "write `arch: FILE` or `gpu: NAME`")
+        problems.add(core.node, "a core is one of a machine and a GPU", "write `arch: FILE` or `gpu: NAME`")
         return None
     usual = dict.fromkeys(OPERATIONS if arch else OPERATIONS[:1], 1)
-    operations: dict[str, int] = engine.value("operations", usual)
+    operations: dict[str, int] = core.value("operations", usual)
     for word in sorted(operations.keys() - set(OPERATIONS)):
-        engine.wrong("operations", f"'{word}' is no operation", f"operations: {listed(OPERATIONS)}")
+        core.wrong("operations", f"'{word}' is no operation", f"operations: {listed(OPERATIONS)}")
     for key in ("set", "constraints"):
-        if key in engine and gpu:
-            engine.wrong(key, "is for a machine, not for a GPU", f"leave `{key}` out")
-    if "dtype" in engine and arch:
-        engine.wrong("dtype", "a machine takes words as wide as the layers have them", "leave it out")
+        if key in core and gpu:
+            core.wrong(key, "is for a machine, not for a GPU", f"leave `{key}` out")
+    if "dtype" in core and arch:
+        core.wrong("dtype", "a machine takes words as wide as the layers have them", "leave it out")
     if len(problems) > before:
         return None
     try:
         if gpu:
             beside = path.parent / gpu
-            return Engine(
-                name, load_gpu(beside if beside.is_file() else gpu), engine.value("dtype", "int8"), operations
-            )
-        machine = _machine(engine, path, problems)
+            return Core(name, load_gpu(beside if beside.is_file() else gpu), core.value("dtype", "int8"), operations)
+        machine = _machine(core, path, problems)
         if machine is None:
             return None
-        asked = _asked(engine, path, problems)
+        asked = _asked(core, path, problems)
     except InputError as error:
         problems.found.extend(error.problems)
         return None
     except AccelsimError as error:
-        engine.wrong("gpu" if gpu else "arch", str(error))
+        core.wrong("gpu" if gpu else "arch", str(error))
         return None
     if machine.clock_hz is None:
-        engine.wrong("arch", f"{machine.name} has no clock, so that its cycles are no seconds")
+        core.wrong("arch", f"{machine.name} has no clock, so that its cycles are no seconds")
         return None
     if len(problems) > before:
         return None
-    return Engine(name, machine, "", operations, asked)
+    return Core(name, machine, "", operations, asked)
 
 
-def _asked(engine: Fields, path: Path, problems: Problems) -> Path | Node | None:
-    """Constraints of an engine, of a file or written there."""
-    node = engine.get("constraints")
+def _asked(core: Fields, path: Path, problems: Problems) -> Path | Node | None:
+    """Constraints of a core, of a file or written there."""
+    node = core.get("constraints")
     if isinstance(node, MapNode):
         read_constraints(node, problems)
         return node
@@ -260,16 +258,16 @@ def _asked(engine: Fields, path: Path, problems: Problems) -> Path | Node | None
     return found.path if found else None
 
 
-def _machine(engine: Fields, path: Path, problems: Problems) -> Architecture | None:
-    """The machine of an engine, of a file or written there."""
-    node = engine.entries["arch"]
+def _machine(core: Fields, path: Path, problems: Problems) -> Architecture | None:
+    """The machine of a core, of a file or written there."""
+    node = core.entries["arch"]
     if isinstance(node, MapNode):
-        if "set" in engine:
-            engine.wrong("set", "is for a machine of a file", "write the values where they stand")
+        if "set" in core:
+            core.wrong("set", "is for a machine of a file", "write the values where they stand")
         return read_architecture(node, path, problems)
     given = fields.text(node, problems)
     found = find_file(given, "arch", node, path, problems) if given else None
-    return None if found is None else load_architecture(found.path, engine.value("set", {}))
+    return None if found is None else load_architecture(found.path, core.value("set", {}))
 
 
 def map_on_system(
@@ -282,10 +280,10 @@ def map_on_system(
     workers: int | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Assigned:
-    """Map each layer on each engine that can run it, and assign layers to engines; see `accelsim.map_system`.
+    """Map each layer on each core that can run it, and assign layers to cores; see `accelsim.map_system`.
 
     Layers are mapped for energy, or for cycles. A layer that no edge leads to follows the one before. For throughput
-    the engines are at work on different runs. Raises NoValidMappingError if no engine can run some layer,
+    the cores are at work on different runs. Raises NoValidMappingError if no core can run some layer,
     KeyboardInterrupt if the user ends a search.
     """
     if objective not in OBJECTIVES:
@@ -297,16 +295,16 @@ def map_on_system(
     why: dict[tuple[str, str], str] = {}
     for number, einsum in enumerate(workload.layers, 1):
         row: list[LayerCost | None] = []
-        for engine in system.engines:
+        for core in system.cores:
             if on_progress is not None:
-                on_progress(f"{einsum.name} on {engine.name} ({number}/{len(workload.layers)})")
-            found = _cost(engine, einsum, goal, searched, search)
+                on_progress(f"{einsum.name} on {core.name} ({number}/{len(workload.layers)})")
+            found = _cost(core, einsum, goal, searched, search)
             if isinstance(found, str):
-                why[einsum.name, engine.name] = found
+                why[einsum.name, core.name] = found
             row.append(None if isinstance(found, str) else found)
         if not any(row):
-            reasons = "; ".join(f"{engine.name}: {why[einsum.name, engine.name]}" for engine in system.engines)
-            raise NoValidMappingError(f"no engine of {system.name} runs {einsum.name} ({einsum.operation}). {reasons}")
+            reasons = "; ".join(f"{core.name}: {why[einsum.name, core.name]}" for core in system.cores)
+            raise NoValidMappingError(f"no core of {system.name} runs {einsum.name} ({einsum.operation}). {reasons}")
         rows.append(tuple(row))
     costs = _costs(system, workload, rows)
     solve = {"energy": least_energy, "latency": least_latency, "throughput": most_throughput}[objective]
@@ -315,10 +313,10 @@ def map_on_system(
     if any(cost is not None and cost != _at_least(cost) for row in rows for cost in row):
         lower = [tuple(cost and _at_least(cost) for cost in row) for row in rows]
         least = solve(_costs(system, workload, lower))
-    crossing = costs.crossing_bits([int(row.argmax()) for row in assignment.runs])
+    transfer = costs.transfer_bits([int(row.argmax()) for row in assignment.runs])
     gap = max(0.0, assignment.value / least.bound - 1.0) if least.bound > 0 else 0.0
     gap = gap if gap > _TOLERANCE else 0.0
-    return Assigned(system, workload, objective, tuple(rows), why, assignment, gap, crossing)
+    return Assigned(system, workload, objective, tuple(rows), why, assignment, gap, transfer)
 
 
 def _at_least(cost: LayerCost) -> LayerCost:
@@ -327,7 +325,7 @@ def _at_least(cost: LayerCost) -> LayerCost:
     return replace(cost, energy_pj=cost.energy_pj / by, seconds=cost.seconds / by, memory_bytes=cost.least_bytes, gap=0)
 
 
-def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost | None]]) -> EngineCosts:
+def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost | None]]) -> CoreCosts:
     layers, bandwidth = workload.layers, system.bytes_per_s
     repeats = np.array([layer.repeat for layer in layers], np.int64)
 
@@ -347,34 +345,34 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
     for at, layer in enumerate(layers[:-1]):  # a layer that does not say what feeds it follows the one before
         if at + 1 not in fed:
             edges.append((at, at + 1, float(layer.output.words(layer.dims) * layer.output.bits * layer.repeat)))
-    return EngineCosts(
+    return CoreCosts(
         table(lambda cost: cost.energy_pj),
         table(lambda cost: cost.seconds),
         table(lambda cost: cost.memory_bytes / bandwidth if bandwidth else 0.0),
         repeats,
         tuple(edges),
-        system.crossing_pj_per_bit,
-        1 / system.crossing_bits_per_s if system.crossing_bits_per_s else 0.0,
+        system.transfer_pj_per_bit,
+        1 / system.transfer_bits_per_s if system.transfer_bits_per_s else 0.0,
     )
 
 
 def _cost(
-    engine: Engine, einsum: Einsum, goal: str, searched: Searched, solve: Callable[..., SearchResult]
+    core: Core, einsum: Einsum, goal: str, searched: Searched, solve: Callable[..., SearchResult]
 ) -> LayerCost | str:
-    """What a run of a layer costs on an engine, or why it cannot run it; equal ones are searched once."""
-    many = engine.operations.get(einsum.operation)
+    """What a run of a layer costs on a core, or why it cannot run it; equal ones are searched once."""
+    many = core.operations.get(einsum.operation)
     if many is None:
-        return f"it does {listed(engine.operations)}"
-    if isinstance(engine.machine, Gpu):
-        return _on_gpu(engine, engine.machine, einsum)
-    machine, options, constraints = _doing(engine.machine, many), MapOptions(objective=goal), None
+        return f"it does {listed(core.operations)}"
+    if isinstance(core.machine, Gpu):
+        return _on_gpu(core, core.machine, einsum)
+    machine, options, constraints = _doing(core.machine, many), MapOptions(objective=goal), None
     einsum = sliced(einsum, machine.slices)
     try:
-        if isinstance(engine.constraints, Path):
-            constraints = load_constraints(engine.constraints, machine, einsum)
-        elif engine.constraints is not None:
+        if isinstance(core.constraints, Path):
+            constraints = load_constraints(core.constraints, machine, einsum)
+        elif core.constraints is not None:
             problems = Problems()
-            constraints = problems.result(read_constraints(engine.constraints, problems, machine, einsum))
+            constraints = problems.result(read_constraints(core.constraints, problems, machine, einsum))
     except InputError as error:
         return f"its constraints do not suit the layer: {error.problems[0].what}"
     key = content_key(machine, einsum, options, constraints)
@@ -386,7 +384,7 @@ def _cost(
     if search.stop == "interrupted":
         raise KeyboardInterrupt
     best, proof = search.best, search.certificate
-    assert machine.clock_hz is not None  # as `_engine` has seen to
+    assert machine.clock_hz is not None  # as `_core` has seen to
     moved = best.offchip_words * machine.levels[0].word_bits / 8
     seconds = best.cycles / machine.clock_hz
     least = least_bytes(machine, einsum, LevelPort(machine.levels[0].name, "", 0.0))
@@ -405,11 +403,11 @@ def _doing(machine: Architecture, many: int) -> Architecture:
     return replace(machine, compute=slower, energy=EnergyTable(table))
 
 
-def _on_gpu(engine: Engine, gpu: Gpu, einsum: Einsum) -> LayerCost | str:
+def _on_gpu(core: Core, gpu: Gpu, einsum: Einsum) -> LayerCost | str:
     try:
         product = product_of(einsum)
-        mode = mode_of(gpu, engine.number_format)
-        (kernel,) = best_kernels(gpu, [einsum.name], gemms_of([product]), engine.number_format, mode)
+        mode = mode_of(gpu, core.number_format)
+        (kernel,) = best_kernels(gpu, [einsum.name], gemms_of([product]), core.number_format, mode)
     except AccelsimError as error:
         return str(error)
     return LayerCost(kernel.energy_j * 1e12, kernel.time_us * 1e-6, kernel.dram_bytes, kernel.dram_bytes)
@@ -423,19 +421,19 @@ def system_json(found: Assigned) -> dict[str, Any]:
         **{name: getattr(found, name) for name in ("objective", "proved", "gap", "energy_pj")},
         "seconds": found.assignment.value if found.objective != "energy" else None,
         "busy_s": found.busy_s(),
-        "crossing_bits": found.crossing_bits,
+        "transfer_bits": found.transfer_bits,
         "layers": layer_rows(found),
     }
 
 
 def layer_rows(found: Assigned) -> list[dict[str, Any]]:
-    """For each layer its runs on each engine, what they cost there, and what they would cost on the others."""
+    """For each layer its runs on each core, what they cost there, and what they would cost on the others."""
     rows = []
     for at, (layer, costs) in enumerate(zip(found.workload.layers, found.costs, strict=True)):
         runs = found.runs(at)
-        by_engine = {
-            engine.name: None if cost is None else {"energy_pj": cost.energy_pj, "seconds": cost.seconds}
-            for engine, cost in zip(found.system.engines, costs, strict=True)
+        by_core = {
+            core.name: None if cost is None else {"energy_pj": cost.energy_pj, "seconds": cost.seconds}
+            for core, cost in zip(found.system.cores, costs, strict=True)
         }
         rows.append(
             {
@@ -445,7 +443,7 @@ def layer_rows(found: Assigned) -> list[dict[str, Any]]:
                 "energy_pj": sum(many * cost.energy_pj for _, many, cost in runs),
                 "seconds": sum(many * cost.seconds for _, many, cost in runs),
                 "start_s": found.assignment.starts[at] if found.assignment.starts else None,
-                "of_one_run": by_engine,
+                "of_one_run": by_core,
             }
         )
     return rows

@@ -87,7 +87,7 @@ class Foreign:
         """What each document holds, in a few words."""
         found = []
         for kind, document in self.documents().items():
-            of = {"workload": "layer", "system": "engine"}.get(kind, "level")
+            of = {"workload": "layer", "system": "core"}.get(kind, "level")
             many = len(document.get(f"{of}s", [document]))
             counted = f"{many} {of}{'' if many == 1 else 's'}"
             found.append(" ".join(filter(None, (kind, document.get("name")))) + f": {counted}")
@@ -268,8 +268,8 @@ def _check(made: Foreign, documents: Sequence[Document]) -> None:
             if kind == "architecture":
                 found[kind] = load_architecture({kind: document})
             elif kind == "system":
-                for engine in document["engines"]:
-                    load_architecture({"architecture": engine["arch"]})
+                for core in document["cores"]:
+                    load_architecture({"architecture": core["arch"]})
             elif kind == "workload":
                 found[kind] = load_workload({kind: document})
             elif kind == "mapping" and len(found) == 2 and len(found["workload"].layers) == 1:

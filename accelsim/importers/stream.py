@@ -1,6 +1,6 @@
-"""Stream's hardware files: cores in ZigZag's form and the links between them, as a system of engines.
+"""Stream's hardware files: cores in ZigZag's form and the links between them, as a system of cores.
 
-A core that computes is an engine. Outside its memories stands that of the off-chip core, whose words come over the
+A core that computes becomes a core of the system. Outside its memories stands that of the off-chip core, whose words come over the
 links on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are linked
 pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing. In older
 files, with a `graph` or an `offchip_core`, each core has a link to the off-chip core, as wide as the memory there.
@@ -68,7 +68,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     width = sum(number(port, "bandwidth_max") for port in ports_of(memory))
     older |= graph is not hardware
     links = _star(graph, cores, outside, memory) if older else _links(hardware, cores, notes)
-    engines = []
+    ours = []
     for core_id, core in cores.items():
         array = array_of(core)
         if core_id == outside or 0 in _numbers(array.value("sizes", Seq)):
@@ -86,21 +86,21 @@ def convert(documents: Sequence[Document]) -> Foreign:
         if any(place.apart for place in places.values()) and not layers:
             what = f"constraints of core {core_id} depend on the layers; name an ONNX model or ZigZag's workload too"
             raise refuse(names.where(str(core_id)), what)
-        engine: dict[str, Any] = {"name": f"core{core_id}_{architecture['name']}"}
-        engine["arch"] = {**architecture, "clock": f"{_CLOCK_HZ / 1e6:.0f} MHz"}
+        own: dict[str, Any] = {"name": f"core{core_id}_{architecture['name']}"}
+        own["arch"] = {**architecture, "clock": f"{_CLOCK_HZ / 1e6:.0f} MHz"}
         if asked := constraints_of(architecture, places, entries_of(core, ()) if layers else (), layers, notes):
-            engine["constraints"] = asked
+            own["constraints"] = asked
         if "operator_types" in core:
             kinds = map(operation_of, map(str, core.value("operator_types", Seq)))
-            engine["operations"] = dict.fromkeys(kinds, 1)
+            own["operations"] = dict.fromkeys(kinds, 1)
         elif named := _SPECIAL.keys() & graph.keys():
             does = next((_SPECIAL[key] for key in named if graph[key] == core_id), ("multiply_add",))
-            engine["operations"] = dict.fromkeys(does, 1)
-        engines.append(engine)
+            own["operations"] = dict.fromkeys(does, 1)
+        ours.append(own)
     if "core_memory_sharing" in hardware:
         notes.append(hardware.note("core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
-    system = {"name": plain_name(hardware.value("name", str, "stream")), "engines": engines}
+    system = {"name": plain_name(hardware.value("name", str, "stream")), "cores": ours}
     system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
     return Foreign(workload=workload, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))

@@ -26,8 +26,9 @@ LIMIT = re.compile(rf"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(<=|<|>=|>|=)\s*({_DIGITS})\
 
 
 _OTHER_NAMES = {
-    **dict.fromkeys(("latency", "delay"), "cycles"), **dict.fromkeys(("offchip", "last_level_accesses"), "offchip_words"),
-}  # fmt: skip
+    **dict.fromkeys(("latency", "delay"), "cycles"),
+    **dict.fromkeys(("offchip", "last_level_accesses"), "offchip_words"),
+}
 """Names that others have for quantities; the last is Timeloop's."""
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROLES = ("Weights", "Inputs", "Outputs")
 OPERATIONS = ("multiply_add", "multiply", "add", "max", "divide", "softmax", "normalize", "activate")
-"""What an Einsum does at each point; engines of a system say which they can do."""
+"""What an Einsum does at each point; cores of a system say which they can do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -477,7 +477,7 @@ def system_report(found: Assigned) -> Iterator[Piece]:
     """Who runs each layer of a network, what each operation and core has of the total, and what is proved."""
     yield from system_verdict(found)
     yield ""
-    rows, names = layer_rows(found), [engine.name for engine in found.system.engines]
+    rows, names = layer_rows(found), [core.name for core in found.system.cores]
     columns = [
         Column("layer", "layer", fold=True),
         Column("operation", "operation", left=True),
@@ -504,23 +504,23 @@ def system_verdict(found: Assigned) -> Iterator[Piece]:
     time = {"latency": f"; a run takes {format_si(value, 's', 4)}"}.get(found.objective, "")
     if found.objective == "throughput":
         time = f"; {1 / value:,.4g} runs a second, {format_si(value, 's', 4)} between two"
-    crossing = f"; inter-core transfer {format_bits(int(found.crossing_bits))}" if found.crossing_bits else ""
-    yield f"{energy(found.energy_pj)} a run{time}{crossing}"
+    transfer = f"; inter-core transfer {format_bits(int(found.transfer_bits))}" if found.transfer_bits else ""
+    yield f"{energy(found.energy_pj)} a run{time}{transfer}"
 
 
-def _elsewhere(engine: str, objective: str, row: Row) -> str:
-    cost = row["of_one_run"][engine]
+def _elsewhere(core: str, objective: str, row: Row) -> str:
+    cost = row["of_one_run"][core]
     if cost is None:
         return "-"
     return energy(cost["energy_pj"]) if objective == "energy" else format_si(cost["seconds"], "s", 4)
 
 
 def _shares(rows: Sequence[Row], of: str) -> Iterator[Piece]:
-    """Energy and busy time by operation or engine."""
+    """Energy and busy time by operation or core."""
     sums: dict[str, dict[str, Any]] = {}
     for row in rows:
-        for engine, runs in row["runs"].items():
-            name, cost = row["operation"] if of == "operation" else engine, row["of_one_run"][engine]
+        for core, runs in row["runs"].items():
+            name, cost = row["operation"] if of == "operation" else core, row["of_one_run"][core]
             one = sums.setdefault(name, {of: name, "energy_pj": 0.0, "seconds": 0.0})
             one["energy_pj"] += runs * cost["energy_pj"]
             one["seconds"] += runs * cost["seconds"]
