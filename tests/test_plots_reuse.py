@@ -115,7 +115,7 @@ def test_reuse_table__products_with_remainders():
     spad = LevelMapping("SPAD", (Loop("K", 7),), keep=every)
     layer = gemm(M=13, N=11, K=7)
     result = evaluate(load_architecture("eyeriss"), layer, Mapping((dram, buffer, spad), frozenset({"M", "N"})))
-    assert result.ragged
+    assert result.imperfect
     check_products(result, layer)
 
 

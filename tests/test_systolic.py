@@ -81,7 +81,7 @@ def check_array(case: Case) -> int:
     assert walked is not None
     assert result.busy_cycles == walked.cycles
     assert result.cycles == max(result.busy_cycles, *(level.cycles for level in result.levels))
-    assert all(ramp.cycles > 0 for ramp in result.ramps)
+    assert all(ramp.cycles > 0 for ramp in result.pipeline_fill)
     return walked.tiles
 
 
@@ -129,7 +129,7 @@ def test_weights_stay__each_fold_pays_skew_and_rows():
     result = evaluate(hand("Weights"), einsum, mapping)
 
     assert (result.compute_cycles, result.cycles) == (10, 28)
-    assert result.ramps == (Ramp("skew of the array", 2, 10), Ramp("preload of Weights", 2, 8))
+    assert result.pipeline_fill == (Ramp("skew of the array", 2, 10), Ramp("preload of Weights", 2, 8))
     assert result.bottleneck == "MAC"
     assert result.temporal_utilization == 10 / 28
 
@@ -147,7 +147,7 @@ def test_outputs_stay__nothing_enters_from_above():
     result = evaluate(hand("Outputs"), einsum, mapping)
 
     assert result.cycles == 24
-    assert result.ramps == (Ramp("skew of the array", 2, 10),)
+    assert result.pipeline_fill == (Ramp("skew of the array", 2, 10),)
 
 
 def test_double_buffered__the_next_tile_enters_while_one_is_used():
@@ -160,7 +160,7 @@ def test_double_buffered__the_next_tile_enters_while_one_is_used():
     for pixels, expected in cycles.items():
         einsum, mapping = matmul(pixels, 3, 8, "Weights", f"K=2 M={pixels}")
         assert evaluate(machine, einsum, mapping).cycles == expected
-    assert evaluate(machine, einsum, mapping).ramps == (
+    assert evaluate(machine, einsum, mapping).pipeline_fill == (
         Ramp("skew of the array", 1, 5),
         Ramp("first preload of Weights", 1, 4),
         Ramp("waiting for preloads of Weights", 1, 2),
@@ -187,7 +187,7 @@ def test_array_that_holds_nothing__fills_once():
         LevelMapping("PE"),
     )
 
-    assert evaluate(hand("Weights"), einsum, Mapping(levels)).ramps == (Ramp("skew of the array", 1, 5),)
+    assert evaluate(hand("Weights"), einsum, Mapping(levels)).pipeline_fill == (Ramp("skew of the array", 1, 5),)
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
@@ -309,7 +309,7 @@ def test_instructions__of_few_rows_take_as_long_as_others():
     machine = replace(machine, levels=(replace(machine.levels[0], systolic=array), machine.levels[1]))
     result = evaluate(machine, einsum, mapping)
     assert result.cycles == 2 * (7 + 5 + 4)
-    assert result.ramps[0] == Ramp("short instructions", 1, 4)
+    assert result.pipeline_fill[0] == Ramp("short instructions", 1, 4)
     other = replace(array, instruction=Instruction("no_dimension", 4, 3))
     plain = replace(machine, levels=(replace(machine.levels[0], systolic=other), machine.levels[1]))
     assert evaluate(plain, einsum, mapping).cycles == 28
@@ -415,5 +415,5 @@ def test_convolution__is_explained_step_by_step():
     machine, einsum = load_architecture("systolic_32", {"pe.x": "2", "pe.y": "3"}), load_workload("conv1d").layers[0]
     best = map_einsum(machine, einsum, objective="cycles", uneven=False).best
 
-    assert best.ramps
+    assert best.pipeline_fill
     assert same_as_walked(machine, einsum, best)

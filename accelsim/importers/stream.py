@@ -1,8 +1,8 @@
 """Stream's hardware files: cores in ZigZag's form and the links between them, as a system of cores.
 
-A core that computes becomes a core of the system. Outside its memories stands that of the off-chip core, whose words come over the
-links on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are linked
-pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing. In older
+A core that computes becomes a core of the system. Outside its memories is that of the off-chip core, whose words come
+over the links on the way there: with the least of their bandwidths, and the energy of each. The cores of a bus are
+linked pairwise. Layers leave their outputs in the off-chip memory, so links between other cores carry nothing. In older
 files, with a `graph` or an `offchip_core`, each core has a link to the off-chip core, as wide as the memory there.
 """
 

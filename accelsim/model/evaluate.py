@@ -121,7 +121,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         levels=tuple(levels),
         tensors=tuple(at_level),
         networks=tuple(on_network),
-        ramps=ramps,
+        pipeline_fill=ramps,
         fills=tile_fills(encoded, s, counted.keep),
         moves=level_moves(encoded, s, counted.keep),
         bursts=outer_bursts(encoded, mapping, s, at_level, on_network)

@@ -231,10 +231,10 @@ class Result:
         Total energy [pJ]: compute, storage, networks, leakage.
     compute_cycles : int
         Cycles in which compute units act.
-    ramps : tuple of Ramp
+    pipeline_fill : tuple of Ramp
         Cycles before, between and after these that a systolic array costs, one by one.
     cycles : int
-        The largest of every level's and network's cycles, and of compute cycles with ramps; and what fills, drains and
+        The largest of every level's and network's cycles, and of compute cycles with pipeline_fill; and what fills, drains and
         DMA engines add to it.
     fills : tuple of Fills
         Of each tensor at each level but the outermost.
@@ -263,7 +263,7 @@ class Result:
     levels: tuple[LevelResult, ...]
     tensors: tuple[TensorAtLevel, ...]
     networks: tuple[TensorOnNetwork, ...]
-    ramps: tuple[Ramp, ...] = ()
+    pipeline_fill: tuple[Ramp, ...] = ()
     fills: tuple[Fills, ...] = ()
     bursts: tuple[TensorBursts, ...] = ()
     moves: tuple[Moves, ...] = ()
@@ -274,7 +274,7 @@ class Result:
         return not self.violations
 
     @property
-    def ragged(self) -> bool:
+    def imperfect(self) -> bool:
         """Whether the loops over some dimension cover more than its bound, so that instances count differently."""
         return leaves_remainder(self.mapping, self.bounds)
 
@@ -327,8 +327,8 @@ class Result:
 
     @property
     def busy_cycles(self) -> int:
-        """Cycles of the compute units with all ramps."""
-        return self.compute_cycles + sum(ramp.cycles for ramp in self.ramps)
+        """Cycles of the compute units with all pipeline_fill."""
+        return self.compute_cycles + sum(ramp.cycles for ramp in self.pipeline_fill)
 
     @property
     def bottleneck(self) -> str:
@@ -355,7 +355,7 @@ class Result:
 
     @property
     def overlapped_cycles(self) -> int:
-        """Cycles of all that overlaps: the compute units with ramps, or the port or network that needs longest."""
+        """Cycles of all that overlaps: the compute units with pipeline_fill, or the port or network that needs longest."""
         return max(self.busy_cycles, *(cycles for _, cycles in self._port_cycles()))
 
     def time_rows(self) -> list[Dict[str, Any]]:
@@ -365,7 +365,7 @@ class Result:
         """
         computing = self.overlapped_cycles
         found = [(self.compute, "computing", self.compute_cycles)]
-        found += [(self.compute, ramp.what, ramp.cycles) for ramp in self.ramps]
+        found += [(self.compute, ramp.what, ramp.cycles) for ramp in self.pipeline_fill]
         slowest = next((name for name, cycles in self._port_cycles() if cycles == computing), "")
         found.append((slowest, "ports", computing - self.busy_cycles))
         waits: dict[tuple[str, str], int] = {}
@@ -435,7 +435,7 @@ class Result:
         """Cycles that each component needs, outermost first, their share of the total, and which one is the bottleneck.
 
         A level whose bandwidth is unlimited needs none, and a network is left out where it is. Those of the compute
-        units are with ramps.
+        units are with pipeline_fill.
         """
         needed = [*self._port_cycles(), (self.compute, self.busy_cycles)]
         bottleneck = self.bottleneck

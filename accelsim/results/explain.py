@@ -178,8 +178,8 @@ def explain(
         cycles=cycles,
         fills=fills,
         same=_same(architecture, einsum, result, counts, totals)
-        and (result.ragged or any(level.dma for level in architecture.levels) or cycles == result.cycles)
-        and (result.ragged or fills == result.fills),
+        and (result.imperfect or any(level.dma for level in architecture.levels) or cycles == result.cycles)
+        and (result.imperfect or fills == result.fills),
     )
 
 

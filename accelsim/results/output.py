@@ -92,7 +92,7 @@ RESULT = record(
     utilization=part(_UTILIZATION),
     bottleneck=TEXT,
     compute=part(_COMPUTE),
-    ramps=rows(fields_of(Ramp, times=SOME, cycles=SOME)),
+    pipeline_fill=rows(fields_of(Ramp, times=SOME, cycles=SOME)),
     fills=rows(fields_of(Fills)),
     bursts=rows(fields_of(TensorBursts, run_words=SOME)),
     moves=rows(fields_of(Moves, tiles=SOME)),

@@ -139,7 +139,7 @@ def _requested(walk: ComputeWalk, name: str) -> str:
 def _totals(explanation: Explanation) -> Iterator[Piece]:
     """The counts of the walk, and whether the closed formula has the same."""
     result = explanation.result
-    one = "the busiest" if result.ragged else "one"
+    one = "the busiest" if result.imperfect else "one"
     columns = (
         Column("level", "level"),
         Column("tensor", "tensor", left=True),

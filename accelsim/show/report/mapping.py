@@ -257,7 +257,7 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
         Column(f"energy\n[{unit}]", "energy_pj", lambda energy_pj: in_scale(energy_pj, scale)),
         Column("% of\nlevel", lambda row: _of_level(row, spent), share),
     )
-    note = f"words of {'the busiest' if result.ragged else 'one'} instance; energy of all instances"
+    note = f"words of {'the busiest' if result.imperfect else 'one'} instance; energy of all instances"
     yield Table("movement", columns, movement_rows(result, architecture, einsum), "Data movement", note)
     yield dim("multicast: children served by one read; reduction: sums added before one update")
     passed = [f"{n.link_transfers:,} of {n.tensor} below {n.level}" for n in result.networks if n.link_transfers]
@@ -330,11 +330,11 @@ def _cycles(result: Result) -> Iterator[Piece]:
         note = "that each component needs; these overlap, but not all fills and drains"
     rows = result.cycle_rows()
     yield Table("cycles", columns, rows, "Cycles", note, shown=[row for row in rows if row["cycles"]], bar=bar)
-    if result.ramps:
-        yield f"{result.compute} with its ramps, one by one:"
+    if result.pipeline_fill:
+        yield f"{result.compute} with its pipeline fill:"
         wide = len(f"{result.busy_cycles:,}")
         yield f"  {result.compute_cycles:>{wide},} in which compute units act"
-        for ramp in result.ramps:
+        for ramp in result.pipeline_fill:
             repeated = f", {ramp.times:,} times" if ramp.times > 1 else ""
             yield f"  {ramp.cycles:>{wide},} {ramp.what}{repeated}"
     if not result.all_overlaps:
@@ -406,7 +406,7 @@ def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Itera
     reported = [each.tensor for each in result.bursts]
     untold = [tensor.name for tensor in einsum.tensors if tensor.name not in reported]
     if untold:
-        why = "loops leave remainders" if result.ragged else "compressed, or words of its tiles come back one by one"
+        why = "loops leave remainders" if result.imperfect else "compressed, or words of its tiles come back one by one"
         yield f"Not counted: {listed(untold)} ({why})."
 
 
