@@ -162,7 +162,7 @@ def _hardware(machine: Architecture, published: Dict[str, Any]) -> list[Figure]:
     """Peak, ridge, and the time to shift in a tile."""
     clock, rate = machine.clock_hz or 0.0, machine.levels[1].read_bandwidth or Fraction(1)
     tile = run_layer(machine, 1, 256, 256)
-    shift = sum(ramp.cycles for ramp in tile.ramps if "preload" in ramp.what)
+    shift = sum(ramp.cycles for ramp in tile.pipeline_fill if "preload" in ramp.what)
     return [
         _figure("chip", "peak", "TOPS", published["peak_tops"], 2 * machine.macs * clock / 1e12, 0.01),
         _figure("chip", "ridge", "MAC/B", published["ridge_macs_per_byte"], machine.macs / float(rate), 0.01),

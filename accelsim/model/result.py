@@ -234,8 +234,8 @@ class Result:
     pipeline_fill : tuple of Ramp
         Cycles before, between and after these that a systolic array costs, one by one.
     cycles : int
-        The largest of every level's and network's cycles, and of compute cycles with pipeline_fill; and what fills, drains and
-        DMA engines add to it.
+        The largest of every level's and network's cycles, and of compute cycles with the pipeline fill; and what fills,
+        drains and DMA engines add to it.
     fills : tuple of Fills
         Of each tensor at each level but the outermost.
     bursts : tuple of TensorBursts
@@ -355,7 +355,7 @@ class Result:
 
     @property
     def overlapped_cycles(self) -> int:
-        """Cycles of all that overlaps: the compute units with pipeline_fill, or the port or network that needs longest."""
+        """Cycles of all that overlaps: the compute units with it, or the port or network that needs longest."""
         return max(self.busy_cycles, *(cycles for _, cycles in self._port_cycles()))
 
     def time_rows(self) -> list[Dict[str, Any]]:
