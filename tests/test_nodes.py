@@ -290,7 +290,7 @@ def test_no_even_mapping__is_valid_but_uneven_ones_may_be(monkeypatch, seed, val
         monkeypatch.setattr(mapper, "FURTHER_BYTES", 1)
         monkeypatch.setattr(mapper, "FIRST_WALKS", 0)
         with pytest.raises(
-            NoValidMappingError, match="among uneven mappings no valid one was found: --uneven"
+            NoValidMappingError, match="among uneven mappings no valid one was found: --mapspace uneven"
         ) as caught:
             map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert not caught.value.proved

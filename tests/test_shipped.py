@@ -22,7 +22,7 @@ from tests.conftest import load_energy_table
 REPOSITORY = Path(__file__).resolve().parents[1]
 ARCHITECTURES = sorted((REPOSITORY / "arch").glob("*.yaml"))
 WORKLOADS = sorted((REPOSITORY / "workloads").glob("*.yaml"))
-ENERGY_TABLES = sorted((REPOSITORY / "accelsim" / "inputs" / "energy" / "tables").glob("*.yaml"))
+ENERGY_TABLES = sorted((REPOSITORY / "accelsim" / "energy" / "tables").glob("*.yaml"))
 EIGHT_BIT = {"bits": "8", "word": "8 bit"}
 
 

@@ -183,7 +183,7 @@ def best_kernels(
     >>> a100 = load_gpu("a100")
     >>> (kernel,) = best_kernels(a100, ["cube"], Gemms.of(4096, 4096, 4096), "fp16", mode_of(a100, "fp16"))
     >>> kernel.tile, kernel.bottleneck, 200 < kernel.tflops < 290
-    ('128x256', 'math', True)
+    ('128x256', 'compute', True)
     """
     found = {}
     for which, machine, own in machines_of(gpu, gemms, number_format, mode, setup.library):

@@ -81,7 +81,7 @@ def mapping_table(result: Result) -> list[dict[str, Any]]:
 
 
 def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axes:
-    """Draw a machine: a box for each level with its size and instances, and the fanout below it."""
+    """Draw an architecture: a box for each level with its size and instances, and the fanout below it."""
     lines = 3.3 * len(architecture.levels) + 2.3
     with style.drawing(ax, _HEAD_IN + _LINE_IN * lines) as ax:
         rows = architecture_table(architecture)
@@ -96,7 +96,7 @@ def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axe
 
 
 def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = None) -> Axes:
-    """Draw a machine and beside it the loop nest of a mapping: loops in time at each level, `par_for` at each fanout.
+    """Draw an architecture beside the loop nest of a mapping: loops in time at each level, `par_for` at each fanout.
 
     The bar in a box shows how full one instance is, in the colours of the tensors; beside it stand the tiles [words].
     """

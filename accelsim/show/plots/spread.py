@@ -232,7 +232,7 @@ def compare_table(spreads: Sequence[Spread]) -> list[dict[str, Any]]:
 
 
 def plot_compare(spreads: Sequence[Spread], ax: Axes | None = None) -> Axes:
-    """Draw the energies [pJ/MAC] of all valid mappings of layers, on machines, beside each other, with each optimum.
+    """Draw the energies [pJ/MAC] of all valid mappings of layers, on architectures, side by side, with each optimum.
 
     The height of a violin is the share of the mappings in a bin of log energy, each violin on its own scale.
     """
