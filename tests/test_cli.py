@@ -177,7 +177,7 @@ def test_check__compiles_and_draws_nothing():
         (["map", "eyeriss", "conv", "--set", "pe.z=3"], "no file defines this parameter; did you mean 'pe.y'?"),
         (["map", "eyeriss", "conv", "--set", "pe.x=3", "--set", "pe.x=4"], "--set pe.x is given twice"),
         (["map", "eyeriss", "conv", "-o", "/dev/null/x"], "/dev/null is not a folder"),
-        (["eval", "eyeriss", "vgg16", "eyeriss_row_stationary"], "vgg16 has 16 layers; say which: --layer conv1_1"),
+        (["eval", "eyeriss", "vgg16", "eyeriss_row_stationary"], "say which with layer (--layer): conv1_1, conv1_2"),
         (["eval", "eyeriss", "gemm", "eyeriss_row_stationary"], "'P' is no dimension of gemm_512_1024_1024"),
         (["show", "eyerisss"], "did you mean 'eyeriss'?"),
         (["check", "/nonexistent.yaml"], "/nonexistent.yaml"),

@@ -117,7 +117,7 @@ def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsy
     assert main([*asked, "--require", "offchip_words <= 100"]) == 1
     said = capsys.readouterr().err
     assert "offchip_words is at least " in said
-    assert "nearest miss" in said
+    assert "closest of 2,000 sampled mappings" in said
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_large_nests__are_refused_with_the_limit():
     ("arguments", "said"),
     [
         (["two_level", "conv"], "try a small workload such as conv1d"),
-        (["two_level", "alexnet"], "say which: --layer conv1, conv2"),
+        (["two_level", "alexnet"], "say which with layer (--layer): conv1, conv2"),
         (["two_level", "conv1d", "--tensor", "Input"], "no tensor 'Input'; did you mean 'Inputs'?"),
         (["two_level", "conv1d", "--level", "GLB"], "no level 'GLB'; levels: DRAM, BUF"),
         (["two_level", "conv1d", "--steps", "-1"], "expected a whole number of at least 0"),

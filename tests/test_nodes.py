@@ -300,7 +300,7 @@ def test_front__where_neither_even_nor_uneven_mappings_are_valid():
     """Mappings drawn for the reason are even: one drawn among uneven ones may keep a tensor twice, which is none."""
     architecture, einsum = load_architecture("two_level"), load_workload("conv1d").layers[0]
     constraints = load_constraints({"constraints": {"limits": ["cycles <= 3"]}}, architecture, einsum)
-    with pytest.raises(NoValidMappingError, match=r"nearest miss of 2,000 looked at: cycles 24, the limit") as caught:
+    with pytest.raises(NoValidMappingError, match=r"closest of 2,000 sampled mappings: cycles 24, the limit") as caught:
         map_front(architecture, einsum, constraints=constraints, uneven=True, workers=1)
     assert caught.value.proved
 

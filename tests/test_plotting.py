@@ -140,7 +140,7 @@ def test_plot__spreads_takes_several_architectures_and_layers(run):
         (("energy", "eyeriss"), "`accelsim plot energy` needs a WORKLOAD beside ARCH"),
         (("energi", "eyeriss", "conv1d"), "did you mean 'energy'?"),
         (("energy", "eyeriss", "conv1d", "-o", "a.pdf"), "a.pdf: a picture is a .png or a .svg file"),
-        (("energy", "eyeriss", "vgg16"), "say which: --layer"),
+        (("energy", "eyeriss", "vgg16"), "say which with layer (--layer)"),
         (("energy", "eyeriss", "conv1d", "--over", "cycles"), "--over is for `accelsim plot density`"),
         (("hist", "eyeriss", "conv1d", "--mapping", "m.yaml"), "--mapping is for `accelsim plot energy`"),
         (("energy", "eyeriss", "conv1d", "--width", "0"), "expected a width of 2 to 40 inches, got '0'"),

@@ -18,13 +18,13 @@ import yaml
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, InputError, Problem, Unreadable
+from accelsim.inputs.errors import AccelsimError, InputError, Problem, UnknownNameError, Unreadable
 from accelsim.inputs.library import read_utf8, user_cache
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Limit
 from accelsim.inputs.params import check_overrides, own_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.source import DUMPER
-from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.units import listed, near_miss, near_misses
 from accelsim.inputs.workload import Einsum, Workload, sliced, without_other_operations
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import InputFile, Provenance, input_file, write_directory
@@ -35,6 +35,8 @@ Source: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 LOG = logging.getLogger("accelsim")
 NAMED = 3
 """Nodes or layers of a kind that are named where all of them would be too many lines."""
+_NAMES = 8
+"""Names of layers that a message lists at most."""
 _FORMS = "a name (`accelsim list`), a path, YAML text, a dict"
 _OBJECTS = {
     "architecture": (Architecture, f"{_FORMS} or an Architecture"),
@@ -70,9 +72,11 @@ class MappingProblem:
     def one_layer(self) -> Einsum:
         """The layer that is meant, which must be clear."""
         if self.layer is None:
-            names = listed(layer.name for layer in self.workload.layers)
+            names = listed((layer.name for layer in self.workload.layers), _NAMES)
             what = self.given.get("workload") or self.workload.name or "the workload"
-            raise AccelsimError(f"{what} has {len(self.workload.layers)} layers; say which: --layer {names}")
+            raise AccelsimError(
+                f"{what} has {len(self.workload.layers)} layers; say which with layer (--layer): {names}"
+            )
         return self.layer
 
     @property
@@ -339,7 +343,8 @@ def find_layer(workload: Workload, name: str | None, file: str) -> Einsum | None
     if name in by_name:
         return by_name[name]
     hint = near_miss(name, by_name)
-    raise AccelsimError(f"{file} has no layer '{name}'; {hint + ' ' if hint else ''}layers: {listed(by_name)}")
+    what = f"{file} has no layer '{name}'; {hint + ' ' if hint else ''}layers: {listed(by_name, _NAMES)}"
+    raise UnknownNameError(what, name, near_misses(name, by_name))
 
 
 def find_files(

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.errors import AccelsimError, UnknownNameError
+from accelsim.inputs.units import listed, near_miss, near_misses
 from accelsim.inputs.workload import Edge, Einsum, Workload
 
 
@@ -464,7 +464,8 @@ def named_line(workload: Workload, names: Sequence[str]) -> Line:
     for name in names:
         if name not in layers:
             hint = near_miss(name, layers, "layers")
-            raise AccelsimError(f"{workload.name} has no layer '{name}'; {hint}")
+            what = f"{workload.name} has no layer '{name}'; {hint}"
+            raise UnknownNameError(what, name, near_misses(name, layers))
     if len(names) < 2:
         raise AccelsimError("a chain has two layers at least; write them with commas, in the order in which they run")
     tensors = []

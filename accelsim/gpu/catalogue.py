@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import yaml
 
 from accelsim.inputs import fields, forms, library
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, UnknownNameError
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems
-from accelsim.inputs.units import SIZES, Rate, listed, near_miss, quoted
+from accelsim.inputs.units import SIZES, Rate, listed, near_miss, near_misses, quoted
 
 BYTES = {
     **{"fp64": 8.0, "fp64_tensor": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "fp16_acc16": 2.0, "fp16_vector": 2.0},
@@ -493,7 +493,9 @@ def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
     """
     gpu = load_gpu_file(name_or_path) if os.path.isfile(name_or_path) else find_gpu(str(name_or_path))
     if gpu is None:
-        raise AccelsimError(f"{name_or_path}: no such file, and no GPU of that name; {gpu_hint(str(name_or_path))}")
+        name = str(name_or_path)
+        what = f"{name}: no such file, and no GPU of that name; {gpu_hint(name)}"
+        raise UnknownNameError(what, name, near_misses(name, gpu_names()))
     return gpu.slice(mig) if mig else gpu
 
 
@@ -512,10 +514,14 @@ def may_be(gpu: Gpu, device: str) -> bool:
     return known is None or known.name == gpu.name.partition(":")[0]
 
 
+def gpu_names() -> list[str]:
+    """Names of GPUs that ship, as they are written in any tool."""
+    return [word for gpu in catalogue() for word in (gpu.name, *gpu.aliases, *gpu.devices)]
+
+
 def gpu_hint(name: str) -> str:
     """What to write instead of a name of no GPU that ships."""
-    known = [word for gpu in catalogue() for word in (gpu.name, *gpu.aliases, *gpu.devices)]
-    return near_miss(name, known) or "`accelsim list gpus` shows those that ship"
+    return near_miss(name, gpu_names()) or "`accelsim list gpus` shows those that ship"
 
 
 def _plain(name: str) -> str:

@@ -342,4 +342,4 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
         raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best.mapping}")
     if not missing:
         return [f"of {DRAWS:,} mappings drawn after the search at least one is valid; let the search look at more"]
-    return [f"nearest miss of {DRAWS:,} looked at: {'; '.join(missing)}"]
+    return [f"closest of {DRAWS:,} sampled mappings: {'; '.join(missing)}"]
