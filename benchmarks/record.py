@@ -39,7 +39,7 @@ from accelsim.search.stopping import Budget  # noqa: E402
 corpus = importlib.import_module("corpus.__main__")
 MOST = 120.0
 """Time of a command [s]."""
-SLOW = ("explore", "fuse", "spread", "cache", "doctor", "completion", "--seconds", "plot", "--html", "make", " > ")
+SLOW = ("sweep", "fuse", "spread", "cache", "doctor", "--time-limit", "plot", "--html", "make", " > ")
 """Commands that take long, or print what depends on the time or the machine."""
 VARIES = re.compile(
     r"\d[\d,.]*( CPU)? (s|ms|s\)|B/s|nodes)\b|\d+ mappings a second|\d{4}-\d\d-\d\d[T ][\d:]+( UTC)?|20\d\d-\d\d-\d\d"
