@@ -61,7 +61,7 @@ def test_points__have_the_shares_of_the_peak_and_of_dram():
     """A product of 4096 x 4096 x 64 has 2 x 4096^2 x 64 operations; its bytes pass DRAM in its time."""
     (kernel,) = best_kernels(A100, ["a"], Gemms.of(4096, 4096, 64), "fp16", mode_of(A100, "fp16"))
     (point,) = points(A100, [kernel])
-    assert point.math_share == pytest.approx(2 * 4096**2 * 64 / (kernel.time_us * 1e-6) / A100.flops("fp16"))
+    assert point.compute_share == pytest.approx(2 * 4096**2 * 64 / (kernel.time_us * 1e-6) / A100.flops("fp16"))
     assert point.memory_share == pytest.approx(kernel.dram_bytes / (kernel.time_us * 1e-6 * A100.dram_bytes_per_s))
     assert kernel.dram_bytes != kernel.l2_bytes
     assert (point.limited_by, point.intensity) == ("memory", 2 * 4096**2 * 64 / (2 * (4096**2 + 2 * 4096 * 64)))
@@ -339,6 +339,7 @@ def test_plot_roofline__names_points_without_overprinting(network):
     found = points(gpu, kernels)
     ax = plot_roofline(gpu, "fp16", ridges(gpu, "fp16"), found)
     ax.figure.canvas.draw()
+    assert sum(len(marks.get_offsets()) for marks in ax.collections) == len(found)
     boxes = [text.get_window_extent() for text in ax.texts]
     ends = [choose(found, key=lambda point: point.intensity).kernel.name for choose in (min, max)]
     assert {*ends} <= {text.get_text() for text in ax.texts}

@@ -250,16 +250,16 @@ def plot_machine_roofline(architecture: Architecture, stands: Sequence[Stand], a
 def plot_roofline(
     gpu: Gpu, number_format: str, ridges: Sequence[Ridge], points: Sequence[Point], ax: Axes | None = None
 ) -> Axes:
-    """Draw layers under the roofline of a GPU: bounds of math, DRAM and L2 [TFLOPS over FLOP/B]."""
+    """Draw layers under the roofline of a GPU: bounds of compute, DRAM and L2 [TFLOPS over FLOP/B]."""
     with style.drawing(ax) as ax:
         across = [point.intensity for point in points]
         low, high = min(*across, ridges[-1].intensity) / 2, max(*across, ridges[0].intensity) * 2
         roofs = [(ridge.level, ridge.bytes_per_s * 1e-12) for ridge in ridges]
         _draw_roofs(ax, gpu.flops(number_format) * 1e-12, roofs, low, high)
-        for limited, colour in (("math", _BLUE), ("memory", _ORANGE)):
+        for limited, colour in (("compute", _BLUE), ("memory", _ORANGE)):
             of = [(point.intensity, point.kernel.tflops) for point in points if point.limited_by == limited]
             xs, ys = [x for x, _ in of], [y for _, y in of]
-            ax.scatter(xs, ys, s=18, color=colour, label=f"{limited} limited", zorder=3)
+            ax.scatter(xs, ys, s=18, color=colour, label=f"{limited}-bound", zorder=3)
         across_label = "operations a byte, each tensor moved once [FLOP/B]"
         _finish(ax, across_label, "throughput [TFLOPS]", f"Roofline of {gpu.name}, {number_format}")
         _name_points(ax, [(point.intensity, point.kernel.tflops, point.kernel.name) for point in points])

@@ -331,7 +331,7 @@ _POINTS = (
     Column("layer", ("kernel", "name"), unbroken=True),
     Column("FLOP/B", "intensity", _four),
     Column("limit", "limited_by"),
-    Column("compute", "math_share", percent),
+    Column("compute", "compute_share", percent),
     Column("DRAM", "memory_share", percent),
     Column("time", ("kernel", "time_us"), _us3),
     Column("busy", "quadrant", left=True),
