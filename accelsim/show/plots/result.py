@@ -265,12 +265,7 @@ _PARTS = {
     "partial sums": "#CC79A7",
     "last drain": "#66C2A5",
 }
-_RAMP_COLOUR = "#999999"
-
-
-def time_table(result: Result) -> list[dict[str, Any]]:
-    """Rows of `plot_time`: cycles by component and what for."""
-    return [{name: row[name] for name in ("component", "what", "cycles")} for row in result.time_rows()]
+_PIPELINE_COLOUR = "#999999"
 
 
 def plot_time(result: Result, ax: Axes | None = None) -> Axes:
@@ -280,7 +275,7 @@ def plot_time(result: Result, ax: Axes | None = None) -> Axes:
         lanes = list(dict.fromkeys(row["component"] for row in rows))
         ends = itertools.accumulate(row["cycles"] for row in rows)
         for row, end in zip(rows, ends, strict=True):
-            lane, colour = lanes.index(row["component"]), _PARTS.get(row["what"], _RAMP_COLOUR)
+            lane, colour = lanes.index(row["component"]), _PARTS.get(row["what"], _PIPELINE_COLOUR)
             ax.barh(lane, row["cycles"], 0.7, end - row["cycles"], color=colour, edgecolor="white", linewidth=0.5)
             if row["share"] > 0.06:
                 at, ink = (end - row["cycles"] / 2, lane), PALE if colour == DARK else "black"
@@ -290,8 +285,8 @@ def plot_time(result: Result, ax: Axes | None = None) -> Axes:
         style.even_ticks(ax.xaxis)
         style.short_ticks(ax.xaxis)
         ax.set_xlabel(style.wrapped(ax, "cycles, one part after the other, and shares"))
-        for what in dict.fromkeys(row["what"] if row["what"] in _PARTS else "ramps" for row in rows):
-            ax.bar([0], [math.nan], color=_PARTS.get(what, _RAMP_COLOUR), label=what, edgecolor=DARK, linewidth=0.3)
+        for what in dict.fromkeys(row["what"] if row["what"] in _PARTS else "pipeline fill" for row in rows):
+            ax.bar([0], [math.nan], color=_PARTS.get(what, _PIPELINE_COLOUR), label=what, edgecolor=DARK, linewidth=0.3)
         title = f"{result.workload} on {result.architecture}: {result.cycles:,} cycles"
         style.put_title(ax, title, legend=True)
     return ax

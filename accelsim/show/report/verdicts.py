@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, ratio
@@ -175,8 +175,3 @@ def next_step(search: SearchResult) -> str | None:
     if search.uneven_bound is not None and search.certificate is not None and search.certificate.proved:
         return "--mapspace uneven goes on, --time-limit says how long"
     return f"--time-limit {max(10, math.ceil(10 * search.seconds))}, or narrow the space with --constraints"
-
-
-def all_proved(gaps: Sequence[float | None]) -> bool:
-    """Whether each of some results is optimal."""
-    return all(gap is not None and gap < 1e-10 for gap in gaps)
