@@ -253,6 +253,16 @@ def test_search_report__shows_the_best_mapping():
     assert seen == search_report(replace(a_search(result), seconds=99.0), architecture, einsum)
 
 
+def test_search_report__has_each_fact_in_one_line_however_long_it_is():
+    architecture, einsum = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    search = map_einsum(architecture, einsum, workers=1, uneven=False)
+    facts = dict(
+        re.findall(r'<p class="fact"><b>([\w-]+)</b> <span>(.*?)</span>', search_report(search, architecture, einsum))
+    )
+    assert list(facts) == ["energy", "latency", "EDP", "power", "work", "utilization", "off-chip", "bottleneck"]
+    assert facts["utilization"].endswith("; no stalls")
+
+
 def test_report__without_plotly_says_what_to_install(monkeypatch):
     architecture, einsum, result = row_stationary()
     monkeypatch.setitem(sys.modules, "plotly.offline", None)

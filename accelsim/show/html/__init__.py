@@ -44,7 +44,7 @@ from accelsim.show.table import Column, Piece, Row, Table
 _LONG_NAME = 16
 """Letters of a name that may not fit into a line on a phone."""
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])")
-_FACT = re.compile(r"(\w+) {2,}(.+)")
+_FACT = re.compile(r"([\w-]+) {2,}(.+)")
 """A line of a report that begins with what it is about."""
 
 
@@ -132,7 +132,7 @@ def _cell(column: Column, row: Row) -> str:
 def written(parts: Iterable[Piece]) -> str:
     """A report as HTML: headings, lines as paragraphs, and its tables."""
     found = []
-    for part in parts:
+    for part in _unwrapped(parts):
         if isinstance(part, Table):
             found.append(table(": ".join(filter(None, (part.title or part.name, part.note))), part))
         elif text := str(part).strip():
@@ -141,6 +141,17 @@ def written(parts: Iterable[Piece]) -> str:
             fact = _FACT.fullmatch(str(part))
             found.append(f'<p class="fact"><b>{fact[1]}</b> <span>{said(fact[2])}</span></p>' if fact else line)
     return "".join(found)
+
+
+def _unwrapped(parts: Iterable[Piece]) -> list[Piece]:
+    """Parts of a report with each fact in one line, where it goes on below its text."""
+    found: list[Piece] = []
+    for part in parts:
+        if found and isinstance(part, str) and part.startswith(" " * 13):
+            found[-1] = f"{found[-1]} {part.strip()}"
+        else:
+            found.append(part)
+    return found
 
 
 BINS = 60
