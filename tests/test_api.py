@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -233,6 +234,41 @@ MISTAKES = {
         TypeError,
         "time_limit: expected a number of seconds",
     ),
+    "no whole number for a size of a GEMM": (
+        lambda: accelsim.gpu.gemm("h100", "4", 4, 4),
+        TypeError,
+        "M: expected a whole number, got '4'",
+    ),
+    "no value of a sweep": (
+        lambda: accelsim.gpu.serve("h100", "llama", tp=[]),
+        accelsim.AccelsimError,
+        "tp: expected a whole number or a list",
+    ),
+    "a word for a list of metrics": (
+        lambda: accelsim.pareto("eyeriss", "conv", "energy"),
+        TypeError,
+        "metrics: expected a list of words, got 'energy'",
+    ),
+    "a word for a chain": (
+        lambda: accelsim.fuse("eyeriss", "mobilenet_v2", chain="b5_expand"),
+        TypeError,
+        "chain: expected a list of words",
+    ),
+    "no layer in a chain": (
+        lambda: accelsim.fuse("eyeriss", "mobilenet_v2", longest=0),
+        accelsim.AccelsimError,
+        "longest: expected a whole number of at least 1",
+    ),
+    "no mapping drawn": (
+        lambda: accelsim.spread("two_level", "gemm", samples=0),
+        accelsim.AccelsimError,
+        "samples: expected a whole number of at least 1",
+    ),
+    "a list of mappings of a network": (
+        lambda: accelsim.map("eyeriss", "alexnet", top=3),
+        accelsim.AccelsimError,
+        "top: lists mappings of one layer",
+    ),
     "a negative time limit": (
         lambda: accelsim.map("eyeriss", "conv", time_limit=-1),
         accelsim.AccelsimError,
@@ -425,3 +461,11 @@ def test_map__takes_files_of_another_tool_as_a_list_or_a_folder(tmp_path):
     found = [accelsim.map(*paths, **EVEN), accelsim.map(paths, **EVEN), accelsim.map(tmp_path / "design", **EVEN)]
     assert len({each.energy_pj for each in found}) == 1
     assert found[0].energy_pj > 0
+
+
+def test_numbers_of_numpy__are_accepted_where_numbers_are():
+    size = np.int64(4)
+    plain = accelsim.map("two_level", accelsim.gemm(M=3, N=2, K=4), params={"buffer": "64 B"}, jobs=1)
+    given = accelsim.map("two_level", accelsim.gemm(M=3, N=2, K=size), params={"buffer": "64 B"}, jobs=np.int64(1))
+    assert given.energy_pj == plain.energy_pj
+    assert accelsim.gpu.gemm("h100", size, size, size).us == accelsim.gpu.gemm("h100", 4, 4, 4).us

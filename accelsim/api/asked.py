@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 from accelsim.inputs.errors import AccelsimError
@@ -44,8 +45,8 @@ class Asked:
             raise TypeError(f"factors: expected text such as 'perfect' or 'imperfect:M,K', got {self.factors!r}")
         _number("time_limit", self.time_limit, "seconds")
         for name in ("sample", "jobs"):
-            _whole(name, getattr(self, name))
-        _whole("seed", self.seed, least=0)
+            whole(name, getattr(self, name))
+        whole("seed", self.seed, least=0)
         if not isinstance(self.objective, str):
             raise TypeError(f"objective: expected text such as 'energy' or 'energy^2*cycles', got {self.objective!r}")
         object.__setattr__(self, "objective", canonical(self.objective))
@@ -90,7 +91,7 @@ class Asked:
         """Values of the objective whose mappings are listed."""
         if self.within is not None:
             return 1
-        _whole("top", int(self.top))
+        whole("top", int(self.top))
         return int(self.top)
 
     @property
@@ -167,16 +168,24 @@ def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
 def _number(name: str, value: Any, unit: str) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}: expected a number of {unit}, got {value!r}")
-    if not 0 < value < math.inf:
+    if not 0 < float(value) < math.inf:
         raise AccelsimError(f"{name}: expected a number of {unit} above 0, got {value!r}")
 
 
-def _whole(name: str, value: Any, least: int = 1) -> None:
+def words(name: str, value: Any) -> tuple[str, ...]:
+    """An argument that is a list of words, not one of them."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+        raise TypeError(f"{name}: expected a list of words, got {value!r}")
+    return tuple(value)
+
+
+def whole(name: str, value: Any, least: int = 1) -> None:
+    """Refuse an argument that is no whole number of at least so much, and not None."""
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name}: expected a whole number, got {value!r}")
     if value < least:
         raise AccelsimError(f"{name}: expected a whole number of at least {least}, got {value}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accelsim.api.asked import whole
 from accelsim.api.problem import LOG, find_layer, params_of
 from accelsim.api.shown import Drawings, Shown
 from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
@@ -271,7 +272,8 @@ def gemm(
     """
     from accelsim.show.report import gpu as reports
 
-    device, sizes = load_gpu(gpu, mig), (M, N, K)
+    _check(M=M, N=N, K=K)
+    device, sizes = load_gpu(gpu, mig), (int(M), int(N), int(K))
     if stack or (dtype not in device.operations_per_sm_cycle and _low_precision(dtype)):
         if tile or (l2, layout, library_version) != ("rotating", "tn", "cublas11"):
             raise AccelsimError(f"tile, l2, layout and library are of the tile model, which does not know {dtype}")
@@ -326,6 +328,7 @@ def op(
     """
     from accelsim.show.report import gpu as reports
 
+    _check(elements=elements)
     device = load_gpu(gpu, mig)
     words, operations = operator(name)
     mode = mode_of(device, dtype, calibration)
@@ -376,6 +379,8 @@ def attention(
     >>> 10 < found.us < 100
     True
     """
+    _check(heads=heads, batch=batch, tokens=tokens, kv_heads=kv_heads, head_size=head_size, window=window)
+    whole("cached", cached, least=0)
     device = load_gpu(gpu, mig)
     query, cache = word_bytes(dtype), word_bytes(cache_dtype or dtype)
     decode, sizes = tokens == 1, {"batch": batch, "tokens": tokens, "heads": heads, "cached": cached}
@@ -409,6 +414,7 @@ def moe(
 
     The parameters are those of `accelsim gpu moe`.
     """
+    _check(tokens=tokens, hidden=hidden, inter=inter, experts=experts, top=top, ep=ep)
     device = load_gpu(gpu, mig)
     sizes = {"tokens": tokens, "hidden": hidden, "inter": inter, "experts": experts, "top": top, "skew": skew}
     shapes = experts_shapes(dtype, **sizes, ranks=ep, gated=2 if gated else 1)
@@ -437,9 +443,26 @@ def collective(
         if not re.search(quantity_pattern(SIZE_UNITS), size):
             raise AccelsimError(f"size: expected a size such as '16 MiB', got '{size}'")
         size = parse_size_bits(size) // 8
+    _check(size=size, gpus=gpus)
     device = load_gpu(gpu, mig)
     times = time_collective(device, collective_shapes(operation, gpus, size), one_shot=one_shot, stack=stack)
     return _timed(device, f"{operation} of {gpus} GPUs", times)
+
+
+def _check(**sizes: int | None) -> None:
+    """Refuse sizes that are no whole numbers above 0."""
+    for name, size in sizes.items():
+        whole(name, size)
+
+
+def _several(name: str, given: int | Sequence[int]) -> list[int]:
+    """Different values of an argument that may be one or a list of them."""
+    every = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    for each in every:
+        whole(name, each)
+    if not every:
+        raise AccelsimError(f"{name}: expected a whole number or a list of them, got {given!r}")
+    return list(dict.fromkeys(map(int, every)))
 
 
 def _timed(device: Gpu, what: str, times: KernelTimes) -> GpuResult:
@@ -504,7 +527,7 @@ def serve(
     )  # fmt: skip
     if request.fresh < 1:
         raise AccelsimError(f"prefix {prefix}: a prompt of {prompt} tokens must have more; raise prompt")
-    lists = (dict.fromkeys([each] if isinstance(each, int) else each) for each in (tp, pp, ep, batch))
+    lists = [_several(name, each) for name, each in {"tp": tp, "pp": pp, "ep": ep, "batch": batch}.items()]
     every = [Split(many, *split) for *split, many in itertools.product(*lists)]
     misfits = {split: why for split in every if (why := misfit(decoder, split))}
     splits = [split for split in every if split not in misfits]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from accelsim.api.asked import Asked
+from accelsim.api.asked import Asked, whole, words
 from accelsim.api.layers import (
     Evaluation,
     LayerResult,
@@ -152,7 +152,7 @@ def pareto(
     """
     asked = Asked("energy", mapspace, factors, 1, None, 0, time_limit, memory_limit, jobs, True, on_progress)
     problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints, require=require)
-    return pareto_of(problem, tuple(metrics), asked)
+    return pareto_of(problem, words("metrics", metrics), asked)
 
 
 def pareto_of(problem: MappingProblem, metrics: tuple[str, ...], asked: Asked) -> ParetoResult:
@@ -306,6 +306,7 @@ def spread(
     >>> accelsim.spread("two_level", "gemm", samples=1000).mappings
     35632
     """
+    whole("samples", samples)
     asked = Asked("energy", "even", "auto", 1, None, seed, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints)
     return spread_of(problem, problem.one_layer, samples, asked)

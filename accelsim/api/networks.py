@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.api.asked import Asked
+from accelsim.api.asked import Asked, whole, words
 from accelsim.api.layers import LayerResult, search_layer, search_sparse
 from accelsim.api.mapping import map_problem
 from accelsim.api.network_results import FusionResult, NetworkResult, SystemResult, layer_files_of, layer_folders
@@ -210,6 +210,8 @@ all_layers, inputs, on_progress
 def network_of(problem: MappingProblem, asked: Asked, output: str | PathLike[str] | None = None) -> NetworkResult:
     """Map each layer of a problem, equal ones once; one that has no valid mapping does not stop the others."""
     layers = problem.workload.layers
+    if asked.listed and len(layers) > 1:
+        raise AccelsimError("top: lists mappings of one layer; say which with layer (--layer)")
     problem.check_constraints()
 
     def search(einsum: Einsum, number: int) -> SearchResult:
@@ -274,10 +276,11 @@ def fuse(
     >>> [segment.fused is not None for segment in fused.segments]
     [True]
     """
+    whole("longest", longest)
     asked = Asked(objective, "even", "auto", 1, None, 0, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, params=params, constraints=constraints)
     problem.say_notes()
-    return fuse_problem(problem, asked, tuple(chain), longest)
+    return fuse_problem(problem, asked, words("chain", chain), longest)
 
 
 def fuse_problem(

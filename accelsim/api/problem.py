@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -23,7 +24,7 @@ from accelsim.inputs.library import read_utf8, user_cache
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Limit
 from accelsim.inputs.params import check_overrides, own_overrides, parameter_names, unknown_overrides
-from accelsim.inputs.source import DUMPER
+from accelsim.inputs.source import Dumper
 from accelsim.inputs.units import listed, near_miss, near_misses
 from accelsim.inputs.workload import Einsum, Workload, sliced, without_other_operations
 from accelsim.inputs.workload_reader import load_workload
@@ -181,7 +182,7 @@ def params_of(params: Mapping[str, Any] | None) -> dict[str, str]:
     found = {}
     for name, value in params.items():
         items = value if isinstance(value, list | tuple) else [value]
-        if not isinstance(name, str) or not all(isinstance(item, str | int | float) for item in items):
+        if not isinstance(name, str) or not all(isinstance(item, str | Real) for item in items):
             raise TypeError(f"params: expected text or a number for {name!r}, got {_kind(value)}")
         found[name] = f"[{', '.join(map(str, items))}]" if isinstance(value, list | tuple) else str(value)
     return found
@@ -298,7 +299,7 @@ def _refuse_type(kind: str, source: Any) -> None:
 
 def _as_text(source: Source) -> str:
     """What a file would hold; a line more, so that it is taken for no name."""
-    text = source if isinstance(source, str) else yaml.dump(dict(cast(Any, source)), Dumper=DUMPER, sort_keys=False)
+    text = source if isinstance(source, str) else yaml.dump(dict(cast(Any, source)), Dumper=Dumper, sort_keys=False)
     return text if "\n" in text else f"{text}\n"
 
 

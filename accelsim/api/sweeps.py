@@ -15,7 +15,7 @@ from accelsim.designs.store import Explored, OnSweepProgress
 from accelsim.designs.sweep import OBJECTIVES, Sweep, load_sweep
 from accelsim.designs.tables import read_tables, where
 from accelsim.inputs.library import find
-from accelsim.inputs.source import DUMPER
+from accelsim.inputs.source import Dumper
 from accelsim.results import refuse_directory, write_directory
 from accelsim.results.cache import default_folder
 
@@ -203,7 +203,7 @@ def sweep(
     unknown = [name for name in body["objectives"] if name not in OBJECTIVES]
     if unknown:
         raise TypeError(f"objectives: '{unknown[0]}' is none of {', '.join(OBJECTIVES)}, seconds")
-    text = yaml.dump({"sweep": body}, Dumper=DUMPER, sort_keys=False).encode()
+    text = yaml.dump({"sweep": body}, Dumper=Dumper, sort_keys=False).encode()
     target = Path(folder) if folder is not None else _folder_of(text.decode() + repr(files))
     refuse_directory(target)
     write_directory(target, {**files, "sweep.yaml": text})
@@ -234,7 +234,7 @@ def _workload_of(source: Any, name: str, files: dict[str, bytes]) -> str | dict[
 def _file_of(source: Any, name: str, kind: str, files: dict[str, bytes]) -> str:
     """Name of the file of a source; a dict or a text becomes a file of the sweep."""
     if isinstance(source, Mapping) or (isinstance(source, str) and "\n" in source):
-        text = source if isinstance(source, str) else yaml.dump(dict(source), Dumper=DUMPER, sort_keys=False)
+        text = source if isinstance(source, str) else yaml.dump(dict(source), Dumper=Dumper, sort_keys=False)
         files[f"{name}.yaml"] = text.encode()
         return f"{name}.yaml"
     if not isinstance(source, str | PathLike):

@@ -26,7 +26,7 @@ from accelsim.inputs.fields import open_source
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import dump_mapping, load_mapping, read_mapping
-from accelsim.inputs.source import DUMPER, Problems
+from accelsim.inputs.source import Dumper, Problems
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
@@ -113,7 +113,7 @@ class Foreign:
         return {kind: head + text for kind, text in texts.items()}
 
 
-class _Dumper(DUMPER):  # type: ignore[misc]
+class _Dumper(Dumper):
     """Writes what stands in several places as often as it stands there."""
 
     def ignore_aliases(self, _: Any) -> bool:

@@ -321,12 +321,7 @@ _COMPUTE_ENERGIES = own_energy_keys((*_COMPUTE_ACTIONS, *COMPUTE_ACTIONS))
 _LEVEL: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
     **COMPONENT,
-    "size": Key(
-        SIZE,
-        "capacity of one instance: shared, or a partition for each role",
-        "first level: unlimited",
-        SIZES,
-    ),
+    "size": Key(SIZE, "capacity of one instance: shared, or by role", "first level: unlimited", SIZES),
     "word": Key(
         fields.positive_size_bits, "storage granule: an element of b bits uses ceil(b / word) words", unit=SIZES
     ),

@@ -20,8 +20,8 @@ from accelsim.inputs.errors import AccelsimError, HintedError
 from accelsim.inputs.forms import Form
 from accelsim.inputs.params import substitute
 from accelsim.inputs.source import (
-    DUMPER,
     BadNode,
+    Dumper,
     ListNode,
     MapNode,
     Node,
@@ -168,7 +168,7 @@ def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, 
 
 def _as_text(values: Mapping[str, Any], kind: str) -> str:
     try:
-        return yaml.dump(dict(values), Dumper=DUMPER, sort_keys=False)
+        return yaml.dump(dict(values), Dumper=Dumper, sort_keys=False)
     except (yaml.YAMLError, RecursionError) as error:
         what = f"the dict of the {kind} holds what no file can: {' '.join(map(str, error.args))}"
         raise AccelsimError(f"{what}; it may hold dict, list, str, int, float and bool") from None
