@@ -52,9 +52,10 @@ class Asked:
         object.__setattr__(self, "objective", canonical(self.objective))
         if self.on_progress is not None and not callable(self.on_progress):
             raise TypeError(f"on_progress: expected a function of one argument, got {self.on_progress!r}")
-        if self.sample is not None and (self.listed or self.mapspace == "uneven" or self.imperfect or self.padded):
+        other = self.mapspace == "uneven" or self._dims not in (("auto", ()), ((), ()))
+        if self.sample is not None and (self.listed or other):
             raise AccelsimError("sample: not with top, uneven or factors: it draws even mappings with perfect factors")
-        if self.listed and (self.mapspace == "uneven" or self.imperfect or self.padded):
+        if self.listed and other:
             raise AccelsimError("top: only even mappings with perfect factors are listed")
 
     @property
@@ -68,7 +69,7 @@ class Asked:
 
     @property
     def imperfect(self) -> str | tuple[str, ...]:
-        """Dimensions whose loops may leave remainders."""
+        """Dimensions whose loops may leave remainders; `auto`: as `map_einsum` has it."""
         return self._dims[0]
 
     @property

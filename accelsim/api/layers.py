@@ -196,16 +196,16 @@ class LayerResult(Evaluation):
         from accelsim.model.encode import encode
 
         search = self.search
-        proof = search.even or search.certificate
+        proof = search.parts[0] if search.parts else search.certificate
         other = {"energy": "cycles", "cycles": "energy"}.get(search.objective)
         if other is None or search.method != "exact" or proof is None or not proof.proved or proof.nodes > _QUICK_NODES:
             return None
-        size = search.space_size
-        if search.uneven:
+        size = search.parts[0].space.size if search.parts else search.space_size
+        if search.uneven and not search.parts:
             size = MapSpace(encode(self.architecture, self.layer), self.problem.constraints(self.layer)).quick_size
         if size is None or size > _QUICK_SPACE:
             return None
-        asked = replace(self.asked, objective=other, top=1, mapspace="even", factors="auto")
+        asked = replace(self.asked, objective=other, top=1, mapspace="even", factors="perfect")
         found = search_layer(self.problem, self.layer, asked, f"{self.layer.name}, {other}")
         return found if found.stop == "exhausted" else None
 
@@ -216,7 +216,8 @@ class LayerResult(Evaluation):
 
         search = self.search
         ended = search.stop in ("timeout", "interrupted")
-        if search.certificate is None or search.imperfect or search.padded or ended:
+        narrow = bool(search.parts) or not (search.imperfect or search.padded)
+        if search.certificate is None or not narrow or ended:
             return None
         return count_and_limit(self.architecture, self.layer, self.problem.constraints(self.layer))
 

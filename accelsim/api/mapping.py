@@ -121,7 +121,7 @@ def pareto(
     params: Mapping[str, Any] | None = None,
     constraints: Any = None,
     require: str | Sequence[str] = (),
-    mapspace: str = "even",
+    mapspace: str = "auto",
     factors: str | Sequence[str] = "auto",
     time_limit: float | None = None,
     memory_limit: int | str | None = None,
@@ -134,9 +134,10 @@ def pareto(
     ----------
     metrics : sequence of str
         Two or three of `energy`, `cycles`, `offchip_words` (words at the outermost level) and `capacity:LEVEL`.
-    mapspace : {"even", "uneven"}
-        Fronts are of even mappings by default; `search.space` of the result says which.
-    arch, workload, layer, params, constraints, require, factors, time_limit, memory_limit, jobs, on_progress
+    mapspace, factors
+        As for `accelsim.map`. By default the front is complete among even mappings with perfect factors, and has the
+        best mappings of the whole space for each metric besides; `front.space` and `front.ends` say which.
+    arch, workload, layer, params, constraints, require, time_limit, memory_limit, jobs, on_progress
         As for `accelsim.map`.
 
     Raises
@@ -163,7 +164,7 @@ def pareto_of(problem: MappingProblem, metrics: tuple[str, ...], asked: Asked) -
     layer = problem.one_layer
     front = map_front(
         problem.architecture, layer, tuple(map(canonical, metrics)), constraints=problem.constraints(layer),
-        uneven=asked.mapspace == "uneven", imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget,
+        uneven=asked.options.uneven, imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget,
         workers=asked.jobs,
         on_progress=replace(asked, objective="").telling(layer.name),
     )  # fmt: skip
@@ -179,7 +180,7 @@ def sizing(
     params: Mapping[str, Any] | None = None,
     constraints: Any = None,
     objective: str = "energy",
-    mapspace: str = "even",
+    mapspace: str = "auto",
     time_limit: float | None = None,
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
@@ -222,7 +223,7 @@ def sizing_of(problem: MappingProblem, level: str | None, asked: Asked) -> Sizin
         "level": buffer,
         "objective": asked.objective,
         "proved": front.stop == "exhausted",
-        "uneven": front.uneven,
+        "mappings": str(front.space),
         "present_bytes": (present.size_words or 0) * present.word_bits // 8,
     }
     return SizingResult(about, bound_rows(front, roomy, einsum), front.stop)
@@ -237,7 +238,7 @@ def sensitivity(
     constraints: Any = None,
     objective: str = "energy",
     require: str | Sequence[str] = (),
-    mapspace: str = "even",
+    mapspace: str = "auto",
     time_limit: float | None = None,
     jobs: int | None = None,
     cache: bool = True,
@@ -307,7 +308,7 @@ def spread(
     35632
     """
     whole("samples", samples)
-    asked = Asked("energy", "even", "auto", 1, None, seed, time_limit, None, jobs, cache, on_progress)
+    asked = Asked("energy", "even", "perfect", 1, None, seed, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints)
     return spread_of(problem, problem.one_layer, samples, asked)
 

@@ -277,7 +277,7 @@ def fuse(
     [True]
     """
     whole("longest", longest)
-    asked = Asked(objective, "even", "auto", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    asked = Asked(objective, "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, params=params, constraints=constraints)
     problem.say_notes()
     return fuse_problem(problem, asked, words("chain", chain), longest)
@@ -336,7 +336,7 @@ def map_system(
     """
     from accelsim.designs.soc import load_system, map_on_system
 
-    asked = Asked("energy", "even", "auto", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    asked = Asked("energy", "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
     overrides = params_of(params)
     path = str(library.find(arch, "systems") or arch)
     names = (path, str(workload)) if isinstance(workload, str | PathLike) else (path,)

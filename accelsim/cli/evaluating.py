@@ -30,9 +30,9 @@ from accelsim.results.explain import explain, explanation_json, refuse_large
 from accelsim.results.output import read_mapping_json
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
-from accelsim.show.report import large
 from accelsim.show.report.explain import explanation_report
 from accelsim.show.report.tables import machine_roofline_report, port_rows, stand_row
+from accelsim.show.report.verdicts import verdict
 from accelsim.show.table import Column, Piece, Table, bold
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def _trace(arguments: argparse.Namespace) -> int:
         mapping, origin = problem.mapping(layer), arguments.mapping
     else:
         refuse_large(layer)
-        found = map_problem(problem, Asked(mapspace="even"))
-        mapping, origin = found.mapping, f"optimal (proved) among {large(found.search.space_size)} even mappings"
+        found = map_problem(problem, Asked(mapspace="even", factors="perfect"))
+        mapping, origin = found.mapping, verdict(found.search)
     explanation = explain(machine, layer, mapping, **cli.taken(arguments, "tensor", "level", "steps"))
     if arguments.json:
         provenance = results.provenance_json(problem.provenance("explain"))
@@ -102,7 +102,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
         spec.say_left_out(problem.workload.name, problem.left_out)
     machine, stands = every[0].architecture, []
     with cli.progress(arguments) as tell:
-        asked = replace(asked_of(arguments, tell), mapspace="even")
+        asked = asked_of(arguments, tell)
         for problem in every:
             net = mapped_layers(replace(problem, layer=None), asked)
             stands += [stand(machine, net[name].layer, net[name].result) for name in net]

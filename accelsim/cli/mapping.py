@@ -55,18 +55,13 @@ def map_command(arguments: argparse.Namespace) -> int:
         from accelsim.api.mapping import map_problem, pareto_of, sensitivity_of
 
         if arguments.pareto:
-            front = pareto_of(problem, arguments.pareto, replace(asked, mapspace=_even_unless_uneven(asked)))
+            front = pareto_of(problem, arguments.pareto, asked)
             return cli.show(arguments, front, stop=front.front.stop)
         if arguments.sensitivity:
-            worth = sensitivity_of(problem, replace(asked, mapspace=_even_unless_uneven(asked)))
+            worth = sensitivity_of(problem, asked)
             return cli.show(arguments, worth, stop=worth.base.stopped_by)
         found = map_problem(problem, asked)
         return cli.show(arguments, found, stop=found.stopped_by)
-
-
-def _even_unless_uneven(asked: Asked) -> str:
-    """Map space of what is asked in many searches."""
-    return "uneven" if asked.mapspace == "uneven" else "even"
 
 
 def asked_of(arguments: argparse.Namespace, tell: OnProgress | None = None) -> Asked:

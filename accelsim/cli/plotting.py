@@ -220,7 +220,7 @@ def _of_layer(arguments: argparse.Namespace, problem: MappingProblem, asked: Ask
         found = spread_of(problem, layer, arguments.samples, _spread_limit(asked)).spread
         return name, (best_median_worst(found),) if kind == "layers" else (found, *over), ()
     if kind == "front":
-        return name, (pareto_of(problem, cli.METRICS, replace(asked, mapspace="even")).front,), ()
+        return name, (pareto_of(problem, cli.METRICS, asked).front,), ()
     if "mapping" in problem.paths:
         mapped = evaluate_problem(problem).result
         if not mapped.valid:

@@ -279,10 +279,12 @@ FACTORS = ("auto", "perfect", "imperfect", "padded")
 def read_factors(text: str) -> tuple[str | tuple[str, ...], str | tuple[str, ...]]:
     """Dimensions whose loops may leave remainders, and those whose bounds may be padded, of a text such as a user's.
 
+    `auto` is as `accelsim.map` has it.
+
     Raises AccelsimError if it names no kind of factors.
 
-    >>> read_factors("perfect"), read_factors("imperfect:M,K+padded")
-    (((), ()), (('M', 'K'), 'all'))
+    >>> read_factors("auto"), read_factors("perfect"), read_factors("imperfect:M,K+padded")
+    (('auto', ()), ((), ()), (('M', 'K'), 'all'))
     """
     found: dict[str, str | tuple[str, ...]] = {}
     for each in text.split("+"):
@@ -292,7 +294,7 @@ def read_factors(text: str) -> tuple[str | tuple[str, ...], str | tuple[str, ...
                 "; ".join([f"'{kind}' is none of {', '.join(FACTORS)}", near_miss(kind, FACTORS)]).strip("; ")
             )
         found[kind] = tuple(filter(None, (dim.strip() for dim in dims.split(",")))) or "all"
-    return found.get("imperfect", ()), found.get("padded", ())
+    return "auto" if [*found] == ["auto"] else found.get("imperfect", ()), found.get("padded", ())
 
 
 def read_padding(einsum: Einsum, requested: str | Sequence[str]) -> dict[str, list[int]]:

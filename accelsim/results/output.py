@@ -35,7 +35,7 @@ from accelsim.results.output_schema import (
     rows,
     word,
 )
-from accelsim.search.result import Certificate, FrontResult, Rejection, SearchResult
+from accelsim.search.result import Certificate, FrontResult, Rejection, SearchedSpace, SearchResult
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
@@ -144,6 +144,27 @@ CERTIFICATE = record(
 """What a search proves; the gap is null while the bound is 0, so that none is known."""
 
 
+_PART = {
+    "uneven": at(lambda part: part.space.uneven, TRUTH),
+    "imperfect": at(lambda part: part.space.imperfect, rows(TEXT)),
+    "padded": at(lambda part: part.space.padded, rows(TEXT)),
+    "space_size": at(lambda part: part.space.size, or_null(SOME)),
+    "value": NUMBER,
+    "bound": NUMBER,
+    "gap": at(_finite, or_null(NUMBER)),
+    "proved": TRUTH,
+    "nodes": COUNT,
+}
+PART = record(**_PART)
+"""What a search proves of a part of the space."""
+
+
+def _of_proof(kind: JsonKind, key: str) -> JsonKind:
+    """A value of what a search proves, in a record of the search."""
+    of = kind.of
+    return at(lambda search: of(search.proof) if callable(of) else getattr(search.proof, key), kind)
+
+
 _SAMPLE = record(seen=SOME, valid=SOME, rejections=rows(fields_of(Rejection)))
 """What an exhaustive or random search saw."""
 SEARCH = record(
@@ -152,8 +173,7 @@ SEARCH = record(
     seed=at(lambda search: search.seed if search.method == "random" else None, or_null(COUNT)),
     **_ASKED,
     certificate=or_null(CERTIFICATE),
-    even=or_null(CERTIFICATE),
-    uneven_bound=or_null(NUMBER),
+    parts=rows(PART),
     within=or_null(JsonKind(_NEAR.form, lambda within: {"share": within[0], "mappings": within[1]})),
     ranked=at(lambda search: _ranked(search), rows(record(value=NUMBER, **_POINT))),
     sample=or_null(_SAMPLE),
@@ -165,6 +185,7 @@ FRONT = record(
     columns=rows(TEXT),
     **_ASKED,
     **_WORK,
+    ends=rows(record(objective=TEXT, **{key: _of_proof(kind, key) for key, kind in _PART.items()})),
     points=at(
         lambda front: [
             {"values": list(values), **POINT.write(result)}
@@ -349,10 +370,17 @@ def read_certificate(recorded: Mapping[str, Any]) -> Certificate:
     return Certificate(**{each.name: recorded[each.name] for each in fields(Certificate) if each.name in recorded})
 
 
+def _read_part(recorded: Mapping[str, Any]) -> Certificate:
+    """Certificate of a part of a space."""
+    padded, imperfect = tuple(recorded["padded"]), tuple(recorded["imperfect"])
+    space = SearchedSpace(recorded["uneven"], imperfect, padded, size=recorded["space_size"])
+    return Certificate(recorded["value"], recorded["bound"], recorded["nodes"], 0, 0, space)
+
+
 def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> SearchResult:
     """Search that `search_json` wrote, with its mappings, evaluated; the best one is the first. It has no sample."""
     proof, within = recorded["certificate"], recorded["within"]
-    names = ("objective", "method", "stop", "space_size", "uneven", "uneven_bound")
+    names = ("objective", "method", "stop", "space_size", "uneven")
     plain: dict[str, Any] = {name: recorded[name] for name in names}
     plain |= {name: tuple(recorded[name]) for name in ("imperfect", "padded", "limits")}
     return SearchResult(
@@ -360,7 +388,7 @@ def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> Search
         seed=recorded["seed"] or 0,
         seconds=0.0,
         certificate=None if proof is None else read_certificate(proof),
-        even=None if recorded["even"] is None else read_certificate(recorded["even"]),
+        parts=tuple(map(_read_part, recorded["parts"])),
         ranked=tuple(ranked),
         within=None if within is None else (within["share"], within["mappings"]),
         **plain,

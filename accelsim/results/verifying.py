@@ -336,18 +336,20 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     else:
         value = goal.of(best)
         checks.append(check_value("value of the best mapping", certificate["value"], value))
-        both = recorded["stop"] == "effort"  # even and some uneven mappings, whatever the time
+        in_parts, effort = bool(recorded["parts"]), recorded["stop"] == "effort"  # whatever the time
         try:
             again = task.search(
                 recorded, method="exact", top=max(1, len(recorded["ranked"])),
-                within=None if within is None else within["share"], uneven=None if both else recorded["uneven"],
-                imperfect=recorded["imperfect"], pad=recorded["padded"], budget=None if both else task.budget,
+                within=None if within is None else within["share"],
+                uneven=None if in_parts and recorded["uneven"] else recorded["uneven"],
+                imperfect="auto" if in_parts and recorded["imperfect"] else recorded["imperfect"],
+                pad=() if in_parts else recorded["padded"], budget=None if effort else task.budget,
             )  # fmt: skip
         except NoValidMappingError as error:
             checks.append(Check("optimum", certificate["value"], str(error).splitlines()[0], False))
     if again is not None and again.certificate is not None:
         checks += check_certificate(certificate, again.certificate)
-        checks += _check_other_space(task, recorded, again)
+        checks += _check_parts(recorded, again)
         if again.stop == "exhausted" and recorded["ranked"]:
             listed = [row["value"] for row in recorded["ranked"]]
             values = [goal.of(each) for each in again.ranked]
@@ -368,24 +370,14 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     return [*checks, not_checked(left)], remade
 
 
-def _check_other_space(task: Task, recorded: Mapping[str, Any], again: SearchResult) -> Iterator[Check]:
-    """Compare what a file tells of even mappings besides, or of uneven ones, with searches of these.
-
-    `again`: the search run anew, which looked at both where the recorded one did so for a while only.
-    """
-    if recorded["even"] is not None:
-        even = again.even or task.search(recorded, method="exact", uneven=False, budget=task.budget).certificate
-        assert even is not None  # as each exact search has one
-        for check in check_certificate(recorded["even"], even):
-            yield replace(check, what=f"even mappings: {check.what}")
-    bound = recorded["uneven_bound"]
-    if bound is not None:
-        least, note = again.uneven_bound, "derived anew"
-        if least is None:
-            uneven = task.search(recorded, method="exact", uneven=True, budget=task.budget).certificate
-            assert uneven is not None
-            least, note = uneven.value, "the best uneven mapping found"
-        yield Check("lower bound of uneven mappings", bound, least, bound <= least * (1 + TOLERANCE), note)
+def _check_parts(recorded: Mapping[str, Any], again: SearchResult) -> Iterator[Check]:
+    """Compare what a file tells of parts of the space with what is proved anew."""
+    said, found = len(recorded["parts"]), len(again.parts)
+    if said != found:
+        yield Check("parts of the space", said, found, False)
+    for part, derived in zip(recorded["parts"], again.parts, strict=False):
+        for check in check_certificate(part, derived):
+            yield replace(check, what=f"{derived.space.kind} mappings with {derived.space.factors}: {check.what}")
 
 
 def _search_anew(
@@ -419,9 +411,9 @@ def _search_anew(
 def _check_none_valid(task: Task, recorded: str) -> Check:
     """Search anew where no mapping is said to be valid, or no even one."""
     found = []
-    for uneven in (None, False):
+    for asked in ({"imperfect": "auto"}, {}, {"uneven": False}):
         try:
-            best = task.search({"objective": "energy"}, uneven=uneven, budget=task.budget).best
+            best = task.search({"objective": "energy"}, budget=task.budget, **asked).best
             found.append(f"one of {best.energy_pj:.6g} pJ")
         except NoValidMappingError as error:
             found.append(str(error))
@@ -436,12 +428,14 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     """Evaluate every point of a front, search the front anew, and compare every field."""
     from accelsim.search.exact.front import map_front
 
-    points = [task.valid_cost(point) for point in recorded["points"]]
+    points, ends = [task.valid_cost(point) for point in recorded["points"]], recorded["ends"]
     said = many(len(points), "point")
     try:
         again = map_front(
-            task.architecture, task.einsum, tuple(recorded["columns"]), uneven=recorded["uneven"],
-            imperfect=recorded["imperfect"], pad=recorded["padded"], budget=task.budget, **task.asked,
+            task.architecture, task.einsum, tuple(recorded["columns"]),
+            uneven=None if any(end["uneven"] for end in ends) else recorded["uneven"],
+            imperfect="auto" if ends else recorded["imperfect"], pad=recorded["padded"],
+            budget=None if ends and recorded["budget"]["seconds"] is None else task.budget, **task.asked,
         )  # fmt: skip
     except NoValidMappingError as error:
         yield Check("front", said, str(error).splitlines()[0], False)
@@ -459,6 +453,10 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
         ],
     }
     yield compare("all fields of the front", dict(recorded), found)
+    for end, derived in zip(ends, again.ends, strict=False):
+        if derived.certificate is not None:
+            for check in check_certificate(end, derived.certificate):
+                yield replace(check, what=f"least {end['objective']}: {check.what}")
     if again.stop == "exhausted":
         yield _compare_fronts(recorded, again)
     else:

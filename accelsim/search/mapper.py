@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -118,15 +119,20 @@ def map_einsum(
     """Find the best mapping of an Einsum on a machine, and prove that it is; Ctrl-C ends with what was found.
 
     As `accelsim.map_layer`, with `budget`, `workers` and `method` (`auto`, `exact`, `exhaustive`, `random`; `auto` is
-    exact unless the budget counts mappings). `uneven`: None is even mappings, then uneven ones for a few seconds, or as
-    long as the budget's; not where several are listed, with remainders or padding, and on machines that do something
-    about zeros. `within` lists up to `top` mappings, or 1000. A random search has 5 seconds where nothing is said.
+    exact unless the budget counts mappings). `imperfect`: dimensions whose loops may leave remainders, `all` of them,
+    or `auto`: after the mappings with perfect factors those with remainders, for some seconds or as long as the
+    budget's. `uneven`: None is even mappings, then uneven ones in the same way, where neither some remainders nor
+    padding are asked for. Where mappings are listed, these are even ones with perfect factors, after the best one; so
+    are all on machines that do something about zeros. `within` lists up to `top` mappings, or 1000. A random search has
+    5 seconds where nothing is said.
 
     Raises NoValidMappingError if no mapping is valid (or none was seen), which says which rule removed how many, and
     AccelsimError if the objective or method is unknown, or an exhaustive search would be too long.
     """
     goal = Objective.parse(objective)
     encoded = encode(architecture, einsum)
+    auto = imperfect == "auto"
+    imperfect = () if auto else imperfect
     ragged = imperfect_dims(einsum, imperfect)
     if ragged and uneven:
         refuse_uneven_remainders(architecture.levels)
@@ -145,6 +151,7 @@ def map_einsum(
         if counted:
             raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
         from accelsim.search.exact.mapper import get_ready, map_exactly
+        from accelsim.search.exact.parts import Wider
 
         listed = top > 1 or within is not None
         if (uneven or imperfect or pad) and listed:
@@ -152,25 +159,23 @@ def map_einsum(
                 "only even mappings without remainders and padding are listed; ask for the best other one alone"
             )
         bounds = read_padding(einsum, pad)
-        further = uneven is None and not (listed or imperfect or pad or architecture.saves_zeros)
-        padded = [*padded_einsums(einsum, bounds)]
         get_ready()
         started = time.monotonic()
+        find = partial(
+            map_exactly, goal=goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress,
+            started=started,
+        )  # fmt: skip
+        if (auto or (uneven is None and not listed)) and not (imperfect or pad or architecture.saves_zeros):
+            dims = widened(architecture, einsum) if auto else frozenset[str]()
+            return find(Spaces.of(space), wider=Wider(uneven, dims))
+        padded = [*padded_einsums(einsum, bounds)]
         return with_remainders(
             einsum,
             imperfect,
-            lambda dims, fewer: map_exactly(
+            lambda dims, fewer: find(
                 Spaces(architecture, padded, constraints, dims, uneven=bool(uneven), first=space),
-                goal,
-                top=top,
-                within=within,
-                budget=budget,
-                workers=cores,
-                on_progress=on_progress,
                 padded=tried_bounds(bounds),
-                started=started,
                 fewer=fewer,
-                further=further,
             ),
         )
     if uneven or imperfect or pad:
@@ -187,6 +192,12 @@ def map_einsum(
     if budget is None or budget == Budget(memory_bytes=budget.memory_bytes):
         budget = Budget() if exhaustive else Budget(seconds=5.0)
     return _Run(space.encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
+
+
+def widened(architecture: Architecture, einsum: Einsum) -> frozenset[str]:
+    """Dimensions whose loops may leave remainders by default: none on machines that count only tiles of one size."""
+    counted_whole = any(level.link_transfers or architecture.has_hops(level) for level in architecture.levels)
+    return frozenset() if counted_whole else imperfect_dims(einsum, "all")
 
 
 def tried_bounds(bounds: dict[str, list[int]]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ class SearchedSpace:
     imperfect : tuple of str
         Dimensions whose loops may leave remainders; the others have perfect factors.
     padded : tuple of str
-        Bounds that were tried instead of the Einsum's, such as `P=56`.
+        Bounds that were tried instead of the Einsum's, such as `P=56`; points that are added are computed.
     limits : tuple of str
         What is asked of costs, such as `cycles <= 2000000`.
     size : int or None
@@ -35,7 +35,7 @@ class SearchedSpace:
     --------
     >>> print(SearchedSpace()), print(SearchedSpace(uneven=True, imperfect=("M", "K")))
     even mappings with perfect factors
-    even and uneven mappings with imperfect factors in M, K
+    even and uneven mappings with remainders in M, K
     (None, None)
     """
 
@@ -53,7 +53,7 @@ class SearchedSpace:
     @property
     def factors(self) -> str:
         """`perfect factors`, or which are not."""
-        factors = f"imperfect factors in {', '.join(self.imperfect)}" if self.imperfect else "perfect factors"
+        factors = f"remainders in {', '.join(self.imperfect)}" if self.imperfect else "perfect factors"
         return factors + (f" and bounds padded to {', '.join(self.padded)}" if self.padded else "")
 
     def __str__(self) -> str:
@@ -145,8 +145,8 @@ class SearchResult:
     stop : str
         Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout`,
         `memory` (the tables of the exact search would not fit), `remainders` (of the mappings with remainders only
-        those with the lowest bounds were evaluated), `effort` (of uneven mappings as many as it takes a few seconds
-        were looked at) or `interrupted`.
+        those with the lowest bounds were evaluated), `effort` (of a part of the space as many mappings as it takes a
+        few seconds were looked at) or `interrupted`.
     space_size : int or None
         Mappings in the map space before validity (docs/papers/mapspace.md); None where counting them would take long.
     seconds : float
@@ -160,12 +160,10 @@ class SearchResult:
     sample : Sample or None
         None after an exact search, which looks at classes of mappings.
     uneven : bool
-        The answer is among even and uneven mappings, which `space_size` then counts.
-    even : Certificate or None
-        What was proved about even mappings before uneven ones were looked at, if these come after them.
-    uneven_bound : float or None
-        Where that found no better uneven mapping, and did not prove that there is none: none has a smaller value. The
-        certificate is of even mappings then.
+        Uneven mappings are among those that were searched, beside the even ones.
+    parts : tuple of Certificate
+        What is proved of parts of the space that were searched first, each with its `space`: even mappings with perfect
+        factors, then uneven ones, then some with remainders.
     imperfect : tuple of str
         Dimensions whose loops might leave remainders.
     padded : tuple of str
@@ -188,8 +186,7 @@ class SearchResult:
     within: tuple[float, int] | None = None
     sample: Sample | None = None
     uneven: bool = False
-    even: Certificate | None = None
-    uneven_bound: float | None = None
+    parts: tuple[Certificate, ...] = ()
     imperfect: tuple[str, ...] = ()
     padded: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
@@ -198,18 +195,12 @@ class SearchResult:
     @property
     def space(self) -> SearchedSpace:
         """The mappings that were searched: those that `proof` is about."""
-        unfinished = self.uneven_bound is not None
-        size = None if unfinished and not self.uneven else self.space_size
-        return SearchedSpace(self.uneven or unfinished, self.imperfect, self.padded, self.limits, size)
+        return SearchedSpace(self.uneven, self.imperfect, self.padded, self.limits, self.space_size)
 
     @property
     def proof(self) -> Certificate | None:
-        """What is proved of all mappings that were searched, where `certificate` may be of the even ones alone."""
-        proof = self.certificate
-        if proof is None:
-            return None
-        bound = proof.bound if self.uneven_bound is None else min(proof.bound, self.uneven_bound)
-        return replace(proof, bound=bound, space=self.space)
+        """What is proved, with the space that it is about."""
+        return None if self.certificate is None else replace(self.certificate, space=self.space)
 
     @property
     def ties(self) -> list[tuple[Result, ...]]:
@@ -246,6 +237,8 @@ class FrontResult:
     seconds : float
     limits, uneven, imperfect, padded
         As in `SearchResult`.
+    ends : tuple of SearchResult
+        Best mappings of a wider space in single columns, which are among the points; the front is complete in `space`.
     """
 
     columns: tuple[str, ...]
@@ -261,6 +254,7 @@ class FrontResult:
     uneven: bool = False
     imperfect: tuple[str, ...] = ()
     padded: tuple[str, ...] = ()
+    ends: tuple[SearchResult, ...] = ()
 
     @property
     def space(self) -> SearchedSpace:

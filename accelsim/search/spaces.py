@@ -77,10 +77,10 @@ class Spaces:
                     self._spaces.append(MapSpace(encode(machine, einsum), rules, imperfect))
 
     @classmethod
-    def of(cls, space: MapSpace) -> Spaces:
-        """One map space alone."""
+    def of(cls, *spaces: MapSpace) -> Spaces:
+        """Some map spaces as they are."""
         found = cls.__new__(cls)
-        found.uneven, found._spaces = False, [space]
+        found.uneven, found._spaces = False, [*spaces]
         return found
 
     def merged(self) -> Spaces:

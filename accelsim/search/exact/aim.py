@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from accelsim.inputs.divisors import divisors
+from accelsim.inputs.errors import TooManyChoices
 from accelsim.inputs.objective import Objective, costs_of
+from accelsim.mapspace.factors import passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Floats
 from accelsim.model.result import Result
@@ -17,7 +20,6 @@ from accelsim.search.exact.incumbents import SURE, Incumbents
 from accelsim.search.exact.solve import NO_END, Outcome, Solver
 from accelsim.search.exact.worth import Known
 from accelsim.search.result import Certificate
-from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import Budget, OnProgress, Progress
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 
@@ -35,18 +37,21 @@ class Watch:
     started: float
     known: tuple[float, float] | None = None
     """Value and energy [pJ] of the best mapping that walks found."""
+    until: float = math.inf
+    """When the part of the space that is searched now has had its time."""
 
     @property
     def end(self) -> float | None:
         """When there must be an answer."""
-        return None if self.budget.seconds is None else self.started + self.budget.seconds
+        return None if self.budget.seconds is None else min(self.until, self.started + self.budget.seconds)
 
     @property
     def deadline(self) -> float | None:
         """When the exact search is to end; the rest of the time is for walks to better mappings."""
         if self.end is None or self.budget.seconds is None:
             return None
-        return self.end - min(SHARE_OF_WALKS * self.budget.seconds, MOST_WALKING)
+        walking = self.started + (1.0 - SHARE_OF_WALKS) * self.budget.seconds
+        return min(self.until, max(walking, self.started + self.budget.seconds - MOST_WALKING))
 
     def tell(self, found: Incumbents, bound: float) -> None:
         """Report the best value so far, and the bound."""
@@ -73,7 +78,8 @@ class Watch:
 class Aim:
     """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping.
 
-    `most_nodes`: partial mappings of a space after which the search is given up.
+    `most_nodes`: partial mappings of a space after which the search is given up; `most_shapes`: tile shapes, about, of
+    a space that is searched at all.
     `fewer`: where too many dimensions may leave remainders, a search of fewer follows, and there is no answer.
     """
 
@@ -84,14 +90,19 @@ class Aim:
     known: Result | None = None
     most_nodes: int = NO_END
     fewer: bool = False
+    most_shapes: float = math.inf
 
     def solver(
         self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False, best: Result | None = None
     ) -> Solver:
         """Tables of a space, for mappings of at most some value; they tell what the objective and the limits count.
 
-        `best`: the mapping of that value, if it is known.
+        `best`: the mapping of that value, if it is known. Raises TooManyChoices, TablesTooLarge, TimeoutError.
         """
+        bounds = {dim: space.encoded.einsum.dims[dim] for dim in space.dims}
+        sizes = (passes(bound) if dim in space.imperfect else divisors(bound) for dim, bound in bounds.items())
+        if (shapes := math.prod(map(len, sizes))) > self.most_shapes:
+            raise TooManyChoices(f"{shapes:.2g} tile shapes are too many to look at")
         limited = np.isfinite(self.most)
         return Solver(
             space,
@@ -136,14 +147,8 @@ class Solved:
     """No mapping of the space that is searched has a smaller value."""
     walked: bool = False
     """The best mapping is one of the space that is searched next."""
-    descents: list[Descent] = field(default_factory=list)
-    """Walks through the spaces so far."""
-    further: Spaces | None = None
-    """The spaces of even and of uneven mappings, where what is found or proved is of both."""
-    even: Certificate | None = None
-    """What was proved about even mappings alone, before uneven ones were looked at."""
-    uneven_bound: float | None = None
-    """Where the search found no better uneven mapping and does not prove that there is none: no value is smaller."""
+    descents: list[tuple[Descent, MapSpace]] = field(default_factory=list)
+    """Walks through the spaces so far, and the space that what each finds is a mapping of."""
 
     def add(self, outcome: Outcome) -> None:
         """Add up the work of a search."""

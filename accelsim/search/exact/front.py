@@ -6,9 +6,10 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,24 +26,15 @@ from accelsim.model.evaluate import refuse_uneven_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.exact.aim import Aim, Solved, Watch
+from accelsim.search.exact.best import LAST_WALKS, best_of, least_costs, refuse_mismatch, result_of, widest
 from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
-from accelsim.search.exact.mapper import (
-    LAST_WALKS,
-    best_of,
-    get_ready,
-    least_costs,
-    none_valid,
-    refuse_mismatch,
-    result_of,
-    why_none,
-    widest,
-)
+from accelsim.search.exact.mapper import get_ready, none_valid, why_none
 from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known
-from accelsim.search.mapper import tried_bounds, with_remainders
-from accelsim.search.result import FrontResult, column_value
+from accelsim.search.mapper import map_einsum, tried_bounds, with_remainders
+from accelsim.search.result import FrontResult, SearchResult, column_value
 from accelsim.search.spaces import Spaces, out_of_reach
 from accelsim.search.stopping import Budget, OnProgress, asked
 from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_of
@@ -88,7 +80,7 @@ def map_front(
     columns: tuple[str, ...] = ("energy", "cycles"),
     *,
     constraints: Constraints | None = None,
-    uneven: bool = False,
+    uneven: bool | None = False,
     imperfect: str | Sequence[str] = (),
     pad: str | Sequence[str] = (),
     budget: Budget | None = None,
@@ -97,12 +89,25 @@ def map_front(
 ) -> FrontResult:
     """Find every mapping that no other one beats, one for each combination of values; see `accelsim.pareto`.
 
+    By default of `accelsim.pareto` (`imperfect` is `auto`, or `uneven` None) the front is that of even mappings with
+    perfect factors, with the mappings that `map_einsum` finds for each column in the wider space.
+
     With remainders a front has two columns and no capacity, and is found point by point: of the mappings with less of
     the second column than the last point the one that is least in the first. Raises NoValidMappingError, AccelsimError
     as `map_einsum`.
     """
     _parse_columns(columns, architecture)
     cores, bounds, started = workers or os.cpu_count() or 1, read_padding(einsum, pad), time.monotonic()
+
+    if imperfect == "auto" or uneven is None:
+        wider = partial(
+            map_einsum, architecture, einsum, constraints=constraints, uneven=uneven, imperfect=imperfect,
+            workers=cores, on_progress=on_progress,
+        )  # fmt: skip
+        even = partial(
+            map_front, architecture, einsum, columns, constraints=constraints, workers=cores, on_progress=on_progress
+        )
+        return _with_ends(even, wider, [column for column in columns if column in QUANTITIES], columns, budget)
 
     def search(ragged: frozenset[str], _: bool) -> FrontResult:
         spaces = Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, ragged, uneven=uneven)
@@ -120,6 +125,44 @@ def map_front(
             what = listed(others) if others else "three columns"
             raise AccelsimError(f"a front with remainders has two of {listed(QUANTITIES)}, not {what}")
     return with_remainders(einsum, imperfect, search)
+
+
+def _with_ends(
+    front: Callable[..., FrontResult],
+    best: Callable[..., SearchResult],
+    objectives: Sequence[str],
+    columns: Sequence[str],
+    budget: Budget | None,
+) -> FrontResult:
+    """A front of a part of the space with the best mappings of the whole space for some objectives."""
+    limit, begin = None if budget is None else budget.seconds, time.monotonic()
+
+    def share(parts: int) -> Budget | None:
+        left = None if limit is None else max(1e-3, (begin + limit - time.monotonic()) / parts)
+        return budget and replace(budget, seconds=left)
+
+    found, wrong = None, None
+    try:
+        found = front(budget=share(2))
+    except NoValidMappingError as error:
+        wrong = error
+    ends = list[SearchResult]()
+    for number, objective in enumerate(objectives):
+        if found is None or found.stop != "interrupted":
+            with suppress(NoValidMappingError):
+                ends.append(best(objective=objective, budget=share(len(objectives) - number)))
+    if found is None and not ends:
+        assert wrong is not None
+        raise wrong
+    points = [each.best for each in ends] + ([] if found is None else [*found.points])
+    rows = [(tuple(column_value(point, column) for column in columns), point) for point in reversed(points)]
+    values, kept = _undominated(rows)
+    first = found or FrontResult(tuple(columns), (), (), "exhausted", 0, 0, 0, 0, 0.0)
+    interrupted = any(each.stop == "interrupted" for each in ends)
+    return replace(
+        first, points=kept, values=values, stop="interrupted" if interrupted else first.stop,
+        seconds=time.monotonic() - begin, ends=tuple(replace(each, ranked=()) for each in ends),
+    )  # fmt: skip
 
 
 def _front_of_spaces(

@@ -27,7 +27,7 @@ from accelsim.show.report import (
     times,
 )
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.report.verdicts import STOPS, certificate_report, lowest, proved
+from accelsim.show.report.verdicts import STOPS, certificate_report, lowest, proved, verdict
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
@@ -152,9 +152,8 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
         Column("fully resident", lambda row: ", ".join(row["whole"]), left=True),
     )
     yield bold("{layer} on {architecture}, over all sizes of {level}".format(**about))
-    space = SearchedSpace(uneven=bool(about["uneven"]))
-    verdict = f"each {proved(space)}" if about["proved"] else "incomplete: stopped early"
-    yield f"{NAMES[goal]} changes at {len(rows)} sizes, {verdict}"
+    known = f"each optimal (proved) among {about['mappings']}" if about["proved"] else "incomplete: stopped early"
+    yield f"{NAMES[goal]} changes at {len(rows)} sizes, {known}"
     ends = [row for row in rows if row["knee"] or row in (rows[0], rows[-1])]
     shown = sorted([*ends, *([now] if now else [])], key=lambda row: float(row["size_bytes"]))
     yield Table("bound", columns, rows, "Breakpoints", shown=shown)
@@ -300,6 +299,7 @@ def front_report(front: FrontResult) -> Iterator[Piece]:
     space = f"{large(front.space_size)} {front.space}"
     early = "" if front.stop == "exhausted" else f", stopped {STOPS.get(front.stop, front.stop)}"
     yield f"{many}, complete (proved) among {space}" if not early else f"{many}, incomplete{early}; of {space}"
+    yield from (f"{lowest(end.objective)}: {verdict(end)}" for end in front.ends)
     work = work_line(front.nodes, front.evaluated, front.table_bytes)
     yield f"exact, {front.seconds:.3g} s, {work}\n"
     rows = [{**row, "loop_nest": nest_line(point)} for row, point in zip(front.rows(), front.points, strict=True)]

@@ -17,8 +17,8 @@ STOPS = {
     "budget": "the sample is complete",
     "timeout": "by --time-limit",
     "memory": "by --memory-limit",
-    "remainders": "with the imperfect mappings of the lowest bounds evaluated",
-    "effort": "as more uneven mappings take long",
+    "remainders": "with the lowest bounds of mappings with remainders evaluated",
+    "effort": "as more mappings take long",
     "interrupted": "by an interrupt",
 }
 """Why a search ended before it was complete."""
@@ -45,14 +45,24 @@ def above(gap: float | None) -> str:
 
 
 def proved(space: SearchedSpace) -> str:
-    """That a result is optimal in a space; even and uneven mappings are not named where their factors are perfect.
+    """That a result is optimal in a space.
 
-    >>> proved(SearchedSpace(uneven=True)), proved(SearchedSpace())
-    ('optimal (proved)', 'optimal (proved) among even mappings')
+    >>> print(proved(SearchedSpace(uneven=True, imperfect=("M", "K"), size=31 * 10**21)))
+    optimal (proved) among 3.1e22 mappings with remainders, even and uneven
+    >>> print(proved(SearchedSpace()))
+    optimal (proved) among even mappings with perfect factors
     """
-    among = "" if space.uneven else " among even mappings"
-    more = f" with {space.factors}" if space.imperfect or space.padded else ""
-    return f"optimal (proved){among or (' among mappings' if more else '')}{more}"
+    return f"optimal (proved) among {_mappings(space)}"
+
+
+def _mappings(space: SearchedSpace) -> str:
+    """The mappings of a space, in a few words."""
+    many = "" if space.size is None else f"{large(space.size)} "
+    padded = f" and bounds padded to {', '.join(space.padded)}" if space.padded else ""
+    factors = f"{'remainders' if space.imperfect else 'perfect factors'}{padded}"
+    if space.uneven:
+        return f"{many}mappings with {factors}, even and uneven"
+    return f"{many}even mappings with {factors}"
 
 
 def known(gap: float | None, space: SearchedSpace) -> str:
@@ -68,13 +78,21 @@ def verdict(search: SearchResult) -> str:
         return f"best of {seen}random mappings, no bound"
     if proof.proved:
         return proved(proof.space)
-    return f"{above(proof.gap)} ({_unfinished(search)})"
+    part = widest_proved(search)
+    if part is None:
+        return f"{above(proof.gap)} ({_unfinished(search)})"
+    beyond = "with remainders" if proof.space.imperfect and not part.space.imperfect else "of all mappings"
+    return f"{proved(part.space)}; {above(proof.gap)} {beyond}"
+
+
+def widest_proved(search: SearchResult) -> Certificate | None:
+    """The widest part of the space of which the best mapping is proved optimal."""
+    value = math.inf if search.certificate is None else search.certificate.value
+    return next((part for part in reversed(search.parts) if part.proved and part.value <= value), None)
 
 
 def _unfinished(search: SearchResult) -> str:
     """Why a search did not prove its best mapping optimal."""
-    if search.uneven_bound is not None and search.certificate is not None and search.certificate.proved:
-        return "even mappings proved; uneven search unfinished"
     return f"stopped {STOPS.get(search.stop, search.stop)}"
 
 
@@ -142,14 +160,11 @@ def _beside(
     """What the space does not have, what is known of others, and how to go on."""
     space, lines = search.space, {}
     missing = [] if space.uneven else ["uneven mappings (--mapspace auto)"]
-    missing += [] if space.imperfect else ["imperfect factors (--factors imperfect)"]
+    missing += [] if space.imperfect else ["mappings with remainders (--factors auto)"]
     missing += [] if space.padded else ["padded bounds (--factors padded)"]
     lines["not in it"] = ", ".join([*missing, "fusion with neighbouring layers (accelsim fuse)"])
-    proof, even = search.proof, search.even
-    if even is not None and proof is not None and search.uneven_bound is None and even.value > proof.value:
-        value = objective_value(search.objective, even.value, 5, search.best.clock_hz)
-        also = "also proved" if even.proved else above(even.gap)
-        lines["even only"] = f"{value} (+{gap_text(even.value / proof.value - 1)}), {also}: --mapspace even"
+    if search.parts:
+        lines["parts"] = "; ".join(_of_part(search, part) for part in search.parts)
     if population is not None and search.stop != "interrupted":
         mappings, most_pj = population
         worst = ""
@@ -163,6 +178,16 @@ def _beside(
     return lines
 
 
+def _of_part(search: SearchResult, part: Certificate) -> str:
+    """What is proved of a part of the space."""
+    assert search.certificate is not None
+    more = ratio(part.value, search.certificate.value) - 1
+    value = objective_value(search.objective, part.value, 5, search.best.clock_hz)
+    value += f" (+{gap_text(more)})" if more > 1e-10 else ""
+    factors = "remainders" if part.space.imperfect else "perfect factors"
+    return f"{part.space.kind}, {factors}: {value}, {'proved' if part.proved else above(part.gap)}"
+
+
 def next_step(search: SearchResult) -> str | None:
     """What closes the gap of a search that proved less than was asked."""
     proof = search.proof
@@ -172,6 +197,4 @@ def next_step(search: SearchResult) -> str | None:
         return None
     if search.stop == "memory":
         return "a larger --memory-limit, or narrow the space with --constraints"
-    if search.uneven_bound is not None and search.certificate is not None and search.certificate.proved:
-        return "--mapspace uneven goes on, --time-limit says how long"
     return f"--time-limit {max(10, math.ceil(10 * search.seconds))}, or narrow the space with --constraints"

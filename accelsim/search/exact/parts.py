@@ -1,0 +1,148 @@
+"""A space searched in parts: even mappings with perfect factors, then uneven ones, then those with remainders."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from accelsim.inputs.errors import AccelsimError, TooManyChoices
+from accelsim.inputs.workload import Einsum, padded_einsums, rounded_bounds, shared_rank
+from accelsim.mapspace.merging import merged
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.search.exact.aim import Aim, Solved
+from accelsim.search.exact.best import best_of, floor_of, walk_in, walk_longer, widest
+from accelsim.search.result import Certificate, SearchedSpace
+from accelsim.search.spaces import Spaces, none_is_valid
+from accelsim.search.stopping import asked
+
+SHARES = (0.4, 0.3, 0.7, 1.0)
+"""Of the time that is left, how much each part has: even mappings with perfect factors, uneven ones, with remainders
+even ones, uneven ones."""
+FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 29
+REMAINDERS_NODES, REMAINDERS_BYTES, REMAINDERS_SHAPES = 500_000, 64 << 20, 60_000
+"""Where the time is not limited: partial mappings that are looked at after the proof about even ones with perfect
+factors, uneven ones (fewer where cycles count, since each takes longer then) and those with remainders; bytes of
+tables; and tile shapes, above which those with remainders are looked for by walks alone. Each takes some seconds."""
+MOST_PADDINGS = 8
+"""Ways to round the bounds of windows up that are walked through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wider:
+    """What is looked at besides even mappings with perfect factors.
+
+    Attributes
+    ----------
+    uneven : bool or None
+        Whether uneven mappings are; None: where the time is not limited, as many as it takes a few seconds.
+    imperfect : frozenset of str
+        Dimensions whose loops may leave remainders.
+    """
+
+    uneven: bool | None
+    imperfect: frozenset[str]
+
+
+def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[Certificate], Spaces]:
+    """Search a space part by part, each from the best mapping of those before; the last part is the whole space.
+
+    Where the time is not limited, so many mappings with remainders are looked at that this takes some seconds. Bounds
+    of windows are rounded up where a walk finds that this makes a mapping better.
+
+    Returns
+    -------
+    Solved
+        The best mapping, and what is proved of the whole space.
+    list of Certificate
+        Of each part.
+    Spaces
+        Those of mappings with perfect factors.
+    """
+    encoded, rules, limited = first.encoded, first.constraints, aim.watch.budget.seconds is not None
+    machine, einsums, shares = encoded.architecture, [encoded.einsum], iter(SHARES)
+    walked, perfect = [merged(first)], [merged(first)]
+    aim_of_part = _in_share(aim, next(shares))
+    solved = widest(Spaces.of(*perfect), aim_of_part) or best_of(Spaces.of(*perfect), aim_of_part)
+    parts = [replace(solved.certificate, space=SearchedSpace(size=first.quick_size))]
+    kinds = [(True, frozenset[str]()), (False, wider.imperfect), (True, wider.imperfect)]
+    if wider.uneven is False:
+        kinds = [(False, wider.imperfect)]
+    hopeless = solved.best is None and solved.stop == "exhausted" and none_is_valid(first)
+    for uneven, dims in dict.fromkeys(kind for kind in kinds if any(kind)):
+        fixed_tiles = uneven and dims and any(level.dma is not None for level in machine.levels)
+        aim_of_part = _in_share(aim, next(shares))
+        if not limited and (dims or wider.uneven is None):
+            aim_of_part = _in_moderation(aim_of_part, remainders=bool(dims))
+        if dims and not uneven and not hopeless:
+            padded = _better_padding(first, aim_of_part, solved)
+            einsums += [] if padded is None else [padded]
+        spaces = Spaces(machine, einsums, rules, dims, uneven=uneven and not fixed_tiles, first=first)
+        own = [merged(space) for space in spaces if space.uneven == uneven]
+        if fixed_tiles:  # as `refuse_uneven_remainders` says there are none: the two parts before are all
+            solved.bound = min(part.bound for part in parts[-2:])
+        elif own and not hopeless:
+            solved = _search_part(Spaces.of(*own), aim_of_part, solved)
+            walked += own
+            perfect += [] if dims else own
+        tried = [f"{dim}={bound}" for dim, bound in einsums[-1].dims.items() if bound > encoded.einsum.dims[dim]]
+        space = SearchedSpace(uneven, tuple(sorted(dims)), tuple(tried) if dims else (), size=spaces.size)
+        parts.append(replace(solved.certificate, space=space))
+    open_parts = [part for part in parts if not part.proved]
+    if solved.stop != "interrupted" and open_parts and (limited or not parts[0].proved):
+        stop = solved.stop
+        walk_longer(walked, aim, solved)
+        solved.stop = "interrupted" if solved.stop == "interrupted" else stop
+        parts[-1] = replace(solved.certificate, space=parts[-1].space)
+    return solved, parts, Spaces.of(*perfect)
+
+
+def _search_part(spaces: Spaces, aim: Aim, before: Solved) -> Solved:
+    """Search a part of a space for what is better than the best mapping of the parts before."""
+    floor = min(floor_of(space, aim.objective) for space in spaces)
+    if before.stop == "interrupted" or asked():
+        return replace(before, bound=floor, stop="interrupted")
+    begin = replace(before, bound=math.inf, stop="exhausted", proved=-math.inf, solver=None, walked=False)
+    try:
+        found = best_of(spaces, aim, solved=begin)
+    except TooManyChoices:  # and no mapping is known
+        found = replace(begin, bound=floor, stop="memory")
+    if found.stop in ("memory", "nodes") and aim.watch.budget.seconds is None:
+        found.stop = "effort"
+    found.least_energy &= found.value >= before.value
+    return found
+
+
+def _in_share(aim: Aim, share: float) -> Aim:
+    """What is looked for in a share of the time that is left."""
+    watch, now = aim.watch, time.monotonic()
+    if watch.budget.seconds is None or share == 1.0:
+        return aim
+    return replace(aim, watch=replace(watch, until=now + share * (watch.started + watch.budget.seconds - now)))
+
+
+def _in_moderation(aim: Aim, *, remainders: bool) -> Aim:
+    """What is looked for among so many partial mappings, with tables so small, that it takes some seconds."""
+    most, nodes = (REMAINDERS_BYTES, REMAINDERS_NODES) if remainders else (FURTHER_BYTES, FURTHER_NODES)
+    if not remainders and aim.objective.counts("cycles"):
+        nodes = FURTHER_TIMED
+    budget = aim.watch.budget
+    budget = replace(budget, memory_bytes=min(most, budget.memory_bytes or most))
+    shapes = REMAINDERS_SHAPES if remainders else math.inf
+    return replace(aim, watch=replace(aim.watch, budget=budget), most_nodes=nodes, most_shapes=shapes)
+
+
+def _better_padding(first: MapSpace, aim: Aim, solved: Solved) -> Einsum | None:
+    """The Einsum with bounds of its windows rounded up such that a walk finds a better mapping than the best so far."""
+    einsum, better = first.encoded.einsum, None
+    bounds = {dim: rounded_bounds(bound) for dim, bound in einsum.dims.items() if shared_rank(einsum, dim)}
+    for padded in itertools.islice(padded_einsums(einsum, bounds), 1, 1 + MOST_PADDINGS):
+        with suppress(AccelsimError):  # the constraints leave no factors
+            space, before = MapSpace(encode(first.encoded.architecture, padded), first.constraints), solved.value
+            if floor_of(space, aim.objective) < before:
+                walk_in(space, space, aim, solved, aim.watch.end)
+                better = padded if solved.value < before else better
+    return better
