@@ -135,10 +135,6 @@ MUTANTS = (
         "test_cache.py::test_answer_of_another_layer__is_refused_where_it_costs_something_else "
         "test_fusion.py::test_unfused_layers__of_other_names_cost_what_they_cost_alone[one_key] "
         "test_systems.py::test_layers__of_other_names_cost_what_they_cost_alone[one_key]"),
-    Mutant("what a layer may gain among uneven mappings is left out", "search/result.py",
-        "bound = proof.bound if self.uneven_bound is None else min(proof.bound, self.uneven_bound)",
-        "bound = proof.bound",
-        "test_report.py::test_network__adds_bounds_of_all_mappings_that_were_looked_at"),
     Mutant("a key without constraints", "results/cache.py",
         '"constraints": plain(constraints),', '"constraints": None,',
         "test_cache.py::test_key__counts_each_part_of_what_it_answers"),

@@ -16,7 +16,7 @@ import pytest
 
 from accelsim.search import descent
 from accelsim.search.descent import Descent
-from accelsim.search.exact import bounds, mapper, relaxation, solve
+from accelsim.search.exact import bounds, optimum, relaxation, solve
 
 SWITCHES: tuple[tuple[Any, dict[str, tuple[Any, ...]]], ...] = (
     (relaxation, {"NODES_AN_ENTRY": (-1.0, 0.01), "ENTRIES_A_TABLE": (0,)}),
@@ -26,7 +26,7 @@ SWITCHES: tuple[tuple[Any, dict[str, tuple[Any, ...]]], ...] = (
     (bounds, {"MOST_COARSE": (0,)}),
     (solve, {"SMALL": (0,), "FIRST_WAVE": (1, 3), "PIECES": (2, 8)}),
     (solve, {"MEMO": (8, 64)}),
-    (mapper, {"MOST_NODES": (0,), "ROOMS": ((1, 4, 4096),)}),
+    (optimum, {"MOST_NODES": (0,), "ROOMS": ((1, 4, 4096),)}),
 )
 """Constants, and values that bring their devices into small problems; those of a row mostly come together."""
 

@@ -419,7 +419,7 @@ def test_stopped_search__is_not_kept(cache, monkeypatch):
 
 
 def test_uneven_mappings_looked_at_for_a_while__are_an_answer_where_time_is_not_limited(cache, searched, monkeypatch):
-    monkeypatch.setattr("accelsim.search.exact.mapper.FURTHER_NODES", 1)
+    monkeypatch.setattr("accelsim.search.exact.parts.FURTHER_NODES", 1)
     layer, options = gemm(M=16, N=24, K=32), MapOptions(uneven=None)
     found = map_with_cache(MACHINE, layer, options, cache)
     assert found.stop == "effort"

@@ -281,7 +281,7 @@ def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
     assert re.search(r"even only [0-9.]+ mJ \(\+2\.05 %\), also proved: --mapspace even", proved)
     assert "lowest energy: optimal (proved) among even mappings energy" in even
     assert "every bypass choice; even not in it uneven mappings (--mapspace auto), imperfect factors" in even
-    monkeypatch.setattr("accelsim.search.exact.mapper.FURTHER_BYTES", 1)
+    monkeypatch.setattr("accelsim.search.exact.parts.FURTHER_BYTES", 1)
     code, found, _ = run("map", "nvdla", "gemm", "--no-cache")
     found = " ".join(found.split())
     assert code == 0

@@ -27,7 +27,7 @@ from accelsim.model.evaluate import count, evaluate, result_of
 from accelsim.model.result import Result
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
-from accelsim.search.exact.mapper import _mapping
+from accelsim.search.exact.optimum import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES

@@ -16,7 +16,7 @@ from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.search.exact import aim, bounds, mapper, solve
+from accelsim.search.exact import aim, bounds, mapper, optimum, parts, solve
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
@@ -58,17 +58,18 @@ def test_memory__that_is_allowed_and_not_there__stops_the_tables_alone(monkeypat
 def test_fastest_mapping__takes_the_least_energy_whatever_walks_find(monkeypatch):
     """Tables of faster mappings than a walk found hold none that is as fast."""
     looked = 0
-    monkeypatch.setattr(mapper, "widest", lambda *_: None)
+    for module in (mapper, parts):
+        monkeypatch.setattr(module, "widest", lambda *_: None)
     for (machine, einsum, constraints), known in few_problems():
         fastest = np.flatnonzero(known.cycles == known.cycles.min())
         energies = known.energy_pj[fastest]
         worst = evaluate(machine, einsum, known.mapping(int(fastest[energies.argmax()])))
 
-        def walk(_descent, aim, solved, *_, worst=worst):
+        def walk(_space, _target, aim, solved, *_, worst=worst):
             if aim.objective.alone == "cycles":
                 solved.best, solved.value, solved.walked = worst, float(worst.cycles), True
 
-        monkeypatch.setattr(mapper, "_walk", walk)
+        monkeypatch.setattr(optimum, "walk_in", walk)
         found = map_einsum(machine, einsum, constraints=constraints, objective="cycles", uneven=False, workers=1).best
 
         assert (found.cycles, found.energy_pj) == (worst.cycles, pytest.approx(energies.min(), rel=1e-12))
@@ -136,7 +137,7 @@ def test_floor__no_mapping_falls_below():
     for case, known in few_problems():
         space = MapSpace(encode(case[0], case[1]), case[2])
         for power in ((1.0, 0.0), (0.0, 1.0), (2.0, 1.0)):
-            assert 0 < mapper._floor(space, product(*power)) <= known.best(*power)
+            assert 0 < optimum.floor_of(space, product(*power)) <= known.best(*power)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -158,7 +159,7 @@ def test_floor__of_networks_that_are_passed_by_is_no_more_than_the_best(seed):
     layer = load_workload({"workload": {"name": "w", "gemm": {"M": 4, "N": 2, "K": 4}}}).layers[0]
     best = map_einsum(machine, layer, method="exhaustive").best.energy_pj
     space = MapSpace(encode(machine, layer))
-    assert 0 < mapper._floor(space, product(1.0, 0.0)) <= best
+    assert 0 < optimum.floor_of(space, product(1.0, 0.0)) <= best
     assert map_einsum(machine, layer, uneven=False).best.energy_pj == best
 
 
@@ -186,10 +187,10 @@ def test_early_stop__bounds_the_optimum_and_proves_nothing_else(stopped, monkeyp
             bounds.append(outcome.bound)
             return dataclasses.replace(outcome, stop="timeout")
 
-    for module in (aim, mapper):
+    for module in (aim, optimum):
         monkeypatch.setattr(module, "Solver", Stopped)
-    monkeypatch.setattr(mapper, "FIRST_WALKS", 1)
-    monkeypatch.setattr(mapper, "LAST_WALKS", 0)
+    monkeypatch.setattr(optimum, "FIRST_WALKS", 1)
+    monkeypatch.setattr(optimum, "LAST_WALKS", 0)
     found = map_einsum(architecture, einsum, **asked)
     assert found.stop == "timeout"
     assert 0 < found.certificate.bound <= min([best.value, *bounds])
@@ -228,7 +229,7 @@ def test_remainders__are_evaluated_while_there_is_time(monkeypatch):
     einsum = dataclasses.replace(gemm, dims=dict(zip(gemm.dims, (7, 31, 61), strict=True)))
     mapper.get_ready()
     now, listed, evaluated = [1.0], [], []
-    search, evaluate = Solver.search, mapper._evaluate
+    search, evaluate = Solver.search, optimum._evaluate
 
     def late(solver, **options):
         outcome = search(solver, **options)
@@ -241,9 +242,9 @@ def test_remainders__are_evaluated_while_there_is_time(monkeypatch):
         evaluated.extend(listed[:1])
         return evaluate(*what)
 
-    monkeypatch.setattr(mapper.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(optimum.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(Solver, "search", late)
-    monkeypatch.setattr(mapper, "_evaluate", counted)
+    monkeypatch.setattr(optimum, "_evaluate", counted)
 
     found = map_einsum(architecture, einsum, imperfect="all", objective="edp", budget=Budget(seconds=50), workers=1)
 

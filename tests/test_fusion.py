@@ -411,7 +411,7 @@ def test_fuse__without_tables_says_so_and_how_far_it_may_be_off(monkeypatch: pyt
     tiny, network = machine(30), whole(ATTENTION.layers)
     sure = fuse(tiny, network, workers=1)
     monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 0)
-    monkeypatch.setattr("accelsim.search.exact.mapper.LAST_WALKS", 1)
+    monkeypatch.setattr("accelsim.search.exact.optimum.LAST_WALKS", 1)
     found = fuse(tiny, network, workers=1)
     assert (sure.stop, sure.certificate.proved) == ("exhausted", True)
     assert (found.stop, found.certificate.proved) == ("memory", False)
@@ -423,7 +423,7 @@ def test_fuse_chain__a_part_without_a_mapping_in_time_is_not_said_to_have_none(m
     """Tables do not fit and no walk finds anything: no fused tiling is found, and the bound is that of the limits."""
     tiny = machine(30)
     _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, ENERGY))
-    monkeypatch.setattr("accelsim.search.exact.mapper.Descent.go", lambda *_: None)
+    monkeypatch.setattr("accelsim.search.exact.optimum.Descent.go", lambda *_: None)
     monkeypatch.setattr("accelsim.search.exact.solve.Solver.search", late)
     solutions = Solutions(tiny, ENERGY, prove_until=monotonic())
     found, bound = fuse_chain(tiny, ATTENTION, solutions)

@@ -21,9 +21,9 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.results.explain import same_as_walked
-from accelsim.search.exact import bounds, mapper
+from accelsim.search.exact import bounds, optimum
 from accelsim.search.exact.front import map_front
-from accelsim.search.exact.mapper import _mapping
+from accelsim.search.exact.optimum import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from tests.brute import check_points, identity, ragged_cost
@@ -111,9 +111,9 @@ def test_few_mappings_with_remainders__are_all_evaluated(monkeypatch):
     gemm = replace(load_workload("gemm").layers[0], dims={"M": 1, "N": 5, "K": 1})
     every = (evaluate(machine, gemm, mapping) for mapping in mappings(machine, gemm, {"N"}))
     best = min(each.energy_pj for each in every if each.valid)
-    monkeypatch.setattr(mapper, "ROOMS", (1, 2))
-    for most in (0, mapper.ALL):
-        monkeypatch.setattr(mapper, "ALL", most)
+    monkeypatch.setattr(optimum, "ROOMS", (1, 2))
+    for most in (0, optimum.ALL):
+        monkeypatch.setattr(optimum, "ALL", most)
         found = map_einsum(machine, gemm, imperfect=["N"], uneven=False, workers=1)
         assert found.certificate.value == pytest.approx(best, rel=1e-12)
         assert (found.stop, found.certificate.proved) == (("exhausted", True) if most else ("remainders", False))

@@ -24,7 +24,7 @@ from accelsim.model.encode import decode_mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
-from accelsim.search.exact import bounds, front, mapper, relaxation
+from accelsim.search.exact import bounds, front, optimum, parts, relaxation
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known
@@ -231,25 +231,26 @@ def test_default__proves_the_even_optimum_and_then_the_uneven_one():
     for seed in UNEVEN[::2]:
         architecture, einsum, constraints = problem(seed, FEW)
         asked = {"constraints": constraints, "workers": 1}
-        best = map_einsum(architecture, einsum, uneven=True, **asked)
+        known = map_einsum(architecture, einsum, uneven=True, **asked)
         found = map_einsum(architecture, einsum, **asked)
-        assert (found.stop, found.uneven, found.uneven_bound) == ("exhausted", True, None), seed
+        assert (found.stop, found.uneven, len(found.parts)) == ("exhausted", True, 1), seed
         assert found.certificate.proved
-        assert found.best.energy_pj == pytest.approx(best.best.energy_pj, rel=1e-12), seed
+        assert found.best.energy_pj == pytest.approx(known.best.energy_pj, rel=1e-12), seed
+        (part,) = found.parts
+        assert (part.space.uneven, part.space.imperfect, part.proved) == (False, (), True)
         try:
             even = map_einsum(architecture, einsum, uneven=False, **asked)
         except NoValidMappingError:
-            assert found.even is None
+            assert part.value == math.inf
         else:
-            assert (found.even.value, found.even.proved) == (even.certificate.value, True)
-            assert found.even.value > found.certificate.value
+            assert part.value == even.certificate.value > found.certificate.value
 
 
 def test_default__that_looks_at_few_uneven_mappings_says_of_which_its_proof_is(monkeypatch):
     met = set()
-    for limits in ({"FURTHER_NODES": 3}, {"FURTHER_BYTES": 100}, {"FURTHER_NODES": 3, "_walk": lambda *_: None}):
+    for limits in ({"FURTHER_NODES": 3}, {"FURTHER_BYTES": 100}, {"FURTHER_NODES": 3, "FIRST_WALKS": 0}):
         for name, limit in limits.items():
-            monkeypatch.setattr(mapper, name, limit)
+            monkeypatch.setattr(optimum if name == "FIRST_WALKS" else parts, name, limit)
         for seed in (*UNEVEN[:8], *range(8)):
             architecture, einsum, constraints = problem(seed, FEW)
             asked = {"constraints": constraints, "workers": 1}
@@ -259,17 +260,15 @@ def test_default__that_looks_at_few_uneven_mappings_says_of_which_its_proof_is(m
                 found = map_einsum(architecture, einsum, **asked)
             except NoValidMappingError:
                 continue
-            met.add((found.stop, found.uneven))
+            (part,), proof = found.parts, found.certificate
+            assert found.uneven
+            assert (part.proved, part.value) == (True, even)
+            met.add((found.stop, proof.value < even))
             if found.stop == "exhausted":
-                assert found.certificate.value == pytest.approx(least, rel=1e-12), seed
-            elif found.uneven:  # better than all even ones, but perhaps not the best
-                assert found.even.proved
-                assert found.certificate.bound <= least * (1 + 1e-9) <= found.certificate.value * (1 + 2e-9)
-                assert found.certificate.value < found.even.value == even
+                assert proof.value == pytest.approx(least, rel=1e-12), seed
             else:
-                assert found.certificate.proved
-                assert found.certificate.value == even
-                assert found.uneven_bound <= least * (1 + 1e-9)
+                assert proof.bound <= least * (1 + 1e-9) <= proof.value * (1 + 2e-9)
+                assert proof.value <= even
         monkeypatch.undo()
     assert {("effort", True), ("effort", False)} <= met
 
@@ -281,16 +280,16 @@ def test_no_even_mapping__is_valid_but_uneven_ones_may_be(monkeypatch, seed, val
         map_einsum(architecture, einsum, constraints=constraints, workers=1, uneven=False)
     if valid:
         found = map_einsum(architecture, einsum, constraints=constraints, workers=1)
-        assert (found.stop, found.uneven, found.even) == ("exhausted", True, None)
+        assert (found.stop, found.uneven, found.parts[0].value) == ("exhausted", True, math.inf)
     else:
         with pytest.raises(NoValidMappingError, match=r"none of the .* is valid \(proved") as caught:
             map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert caught.value.proved
     if valid:
-        monkeypatch.setattr(mapper, "FURTHER_BYTES", 1)
-        monkeypatch.setattr(mapper, "FIRST_WALKS", 0)
+        monkeypatch.setattr(parts, "FURTHER_BYTES", 1)
+        monkeypatch.setattr(optimum, "FIRST_WALKS", 0)
         with pytest.raises(
-            NoValidMappingError, match="among uneven mappings no valid one was found: --mapspace uneven"
+            NoValidMappingError, match=r"no even mapping with perfect factors is valid \(proved\)"
         ) as caught:
             map_einsum(architecture, einsum, constraints=constraints, workers=1)
         assert not caught.value.proved

@@ -19,7 +19,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import bounds, plan, relaxation
-from accelsim.search.exact.mapper import result_of
+from accelsim.search.exact.optimum import result_of
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.tables import Context, Sieve

@@ -98,7 +98,7 @@ def map(  # what its users call it
     time_limit : float, optional
         Stop the search of a layer after so many seconds, with the best mapping so far and its gap.
     memory_limit : int or str, optional
-        Memory of the search's tables [B], or such as `"500 MiB"`; default: 2 GiB.
+        Memory of the search's tables [B], or such as `"500 MiB"`; default: 768 MiB.
     jobs : int, optional
         Threads; default: all cores. Without a time limit the result does not depend on it.
     cache : bool

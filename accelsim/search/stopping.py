@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Budget:
     """What a search may take: so many mappings, so many seconds, whichever comes first; None is no limit.
 
-    `memory_bytes` is for the tables of an exact search, 2 GiB if it is None.
+    `memory_bytes` is for the tables of an exact search, 768 MiB if it is None.
     """
 
     mappings: int | None = None

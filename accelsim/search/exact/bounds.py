@@ -43,7 +43,7 @@ MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MORE = 64
 """So many times as many where mappings are uneven: the lower corner says little of tensors that pass nodes."""
-MOST_BYTES = 2 << 30
+MOST_BYTES = 3 << 28
 """Memory that the tables of one search may take unless another limit is given."""
 
 

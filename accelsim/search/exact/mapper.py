@@ -16,7 +16,7 @@ from accelsim.model.jit import prepare
 from accelsim.model.result import Result
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.aim import Aim, Watch
-from accelsim.search.exact.best import best_of, refuse_mismatch, result_of, walk_longer, widest
+from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer, widest
 from accelsim.search.exact.blocks import sweep_block
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.incumbents import WITHIN

@@ -14,7 +14,7 @@ from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact.aim import Aim, Solved
-from accelsim.search.exact.best import best_of, floor_of, walk_in, walk_longer, widest
+from accelsim.search.exact.optimum import best_of, floor_of, walk_in, walk_longer, widest
 from accelsim.search.result import Certificate, SearchedSpace
 from accelsim.search.spaces import Spaces, none_is_valid
 from accelsim.search.stopping import asked
@@ -22,8 +22,8 @@ from accelsim.search.stopping import asked
 SHARES = (0.4, 0.3, 0.7, 1.0)
 """Of the time that is left, how much each part has: even mappings with perfect factors, uneven ones, with remainders
 even ones, uneven ones."""
-FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 29
-REMAINDERS_NODES, REMAINDERS_BYTES, REMAINDERS_SHAPES = 500_000, 64 << 20, 60_000
+FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 28
+REMAINDERS_NODES, REMAINDERS_BYTES, REMAINDERS_SHAPES = 500_000, 64 << 20, 200_000
 """Where the time is not limited: partial mappings that are looked at after the proof about even ones with perfect
 factors, uneven ones (fewer where cycles count, since each takes longer then) and those with remainders; bytes of
 tables; and tile shapes, above which those with remainders are looked for by walks alone. Each takes some seconds."""
