@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,7 @@ _PART = {
     "bound": NUMBER,
     "gap": at(_finite, or_null(NUMBER)),
     "proved": TRUTH,
-    "nodes": COUNT,
+    **_WORK,
 }
 PART = record(**_PART)
 """What a search proves of a part of the space."""
@@ -374,7 +374,7 @@ def _read_part(recorded: Mapping[str, Any]) -> Certificate:
     """Certificate of a part of a space."""
     padded, imperfect = tuple(recorded["padded"]), tuple(recorded["imperfect"])
     space = SearchedSpace(recorded["uneven"], imperfect, padded, size=recorded["space_size"])
-    return Certificate(recorded["value"], recorded["bound"], recorded["nodes"], 0, 0, space)
+    return replace(read_certificate(recorded), space=space)
 
 
 def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> SearchResult:

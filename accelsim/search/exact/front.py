@@ -26,10 +26,10 @@ from accelsim.model.evaluate import refuse_uneven_remainders
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.exact.aim import Aim, Solved, Watch
-from accelsim.search.exact.optimum import LAST_WALKS, best_of, least_costs, refuse_mismatch, result_of, widest
 from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
 from accelsim.search.exact.mapper import get_ready, none_valid, why_none
+from accelsim.search.exact.optimum import LAST_WALKS, best_of, least_costs, refuse_mismatch, result_of, widest
 from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known

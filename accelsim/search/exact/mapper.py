@@ -16,11 +16,11 @@ from accelsim.model.jit import prepare
 from accelsim.model.result import Result
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.aim import Aim, Watch
-from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer, widest
 from accelsim.search.exact.blocks import sweep_block
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.incumbents import WITHIN
 from accelsim.search.exact.network_kernel import sweep_network
+from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer, widest
 from accelsim.search.exact.parts import Wider, search_parts
 from accelsim.search.exact.splits_kernel import pick_splits
 from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, lay_shapes, look_inside, turn
