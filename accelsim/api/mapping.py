@@ -322,4 +322,8 @@ def spread_of(problem: MappingProblem, layer: Einsum, samples: int, asked: Asked
         seconds=asked.time_limit, workers=asked.jobs, cache=asked.store,
         on_progress=asked.telling(f"{layer.name} on {problem.architecture.name}"),
     )  # fmt: skip
+    if found.stop != "interrupted":
+        limit = None if found.range_of("energy").lowest_proved else asked.time_limit
+        whole = replace(asked, mapspace="auto", factors="auto", time_limit=limit)
+        found = replace(found, whole=search_layer(problem, layer, whole, f"{layer.name}, all mappings"))
     return SpreadResult(problem, layer, found)

@@ -13,7 +13,7 @@ from accelsim.model.result import Result
 from accelsim.population.sampling import Interval, UniformSample
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.output import mapping_json
-from accelsim.search.result import FrontResult
+from accelsim.search.result import FrontResult, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,8 @@ class Spread:
         known, and others may beat them.
     stop : str
         `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
+    whole : SearchResult or None
+        The mapping of the lowest energy in the wider space that `accelsim.map` searches, if it was looked for.
     """
 
     architecture: str
@@ -118,6 +120,7 @@ class Spread:
     sample: UniformSample
     stop: str
     seconds: float
+    whole: SearchResult | None = None
 
     def range_of(self, column: str) -> Range:
         """The range of a column."""

@@ -66,7 +66,7 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None, solved: Solv
                     raise KeyboardInterrupt
             elif spaces.uneven and space.uneven and not space.imperfect and aim.known is None:
                 walk_in(space, space, aim, solved, aim.watch.end)
-            if number == 0 and space.imperfect and not space.uneven and aim.known is None:
+            if number == 0 and space.imperfect and aim.known is None:
                 for rounded in rounded_spaces(space):
                     walk_in(rounded, space, aim, solved, aim.watch.end)
             if floor >= solved.value * (1 - SURE):  # a walk found what nothing falls below

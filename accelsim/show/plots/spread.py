@@ -117,6 +117,10 @@ def plot_histogram(spread: Spread, ax: Axes | None = None) -> Axes:
             factor = "" if row is marks[0] else f" ({times(row['pj_per_mac'] / marks[0]['pj_per_mac'])})"
             label = f"{row['mark']} {row['pj_per_mac']:.4g}{factor}"
             ax.axvline(row["pj_per_mac"], color=colour, linestyle=line, linewidth=1.4, label=label)
+        if spread.whole is not None and spread.whole.best.energy_pj < spread.range_of("energy").lowest * (1 - 1e-9):
+            least = spread.whole.best.energy_pj / spread.macs
+            label = f"best, uneven or with remainders {least:.4g}"
+            ax.axvline(least, color=BEST_COLOUR, linestyle="--", linewidth=1.4, label=label)
         for near in sorted(spread.near, key=lambda near: abs(near.share - _NEAR))[:1]:
             at_least = "" if near.complete else "at least "
             label = f"{at_least}{large(near.mappings)} within {100 * near.share:.3g} %"

@@ -35,7 +35,7 @@ from accelsim.show.report import (
     widths_line,
 )
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.report.verdicts import above, known, proved, question
+from accelsim.show.report.verdicts import above, common_space, known, mappings_of, proved, question, widest_proved
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 _FIRST, _LEAST = 5, 0.0005
@@ -219,14 +219,14 @@ def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | 
     if optimal == len(searches):
         return f"{many} {proved(_common(searches))}"
     gap = above(None if total is None else total["gap"])
-    even = sum(s.certificate is not None and s.certificate.proved for s in searches)
-    more = f", {even} among even mappings" if even > optimal else ""
+    sure = [part.space for part in map(widest_proved, searches) if part is not None]
+    more = f", {len(sure)} among {mappings_of(common_space(sure))}" if len(sure) > optimal else ""
     return f"{many} optimal (proved){more}; {'total ' if 'above' in gap else ''}{gap}"
 
 
 def _common(searches: Sequence[SearchResult]) -> SearchedSpace:
     """The mappings that all of some searches are about."""
-    return min((search.space for search in searches), key=lambda space: space.uneven)
+    return common_space([search.space for search in searches])
 
 
 _MOST_APART = 6

@@ -27,7 +27,7 @@ from accelsim.show.report import (
     times,
 )
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.report.verdicts import STOPS, certificate_report, lowest, proved, verdict
+from accelsim.show.report.verdicts import STOPS, certificate_report, common_space, lowest, proved, verdict
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
     note = f"change of the {lowest(search.objective)} when one resource is scaled"
     yield Table("worth", columns, rows, "Sensitivity", note)
     if rows and all(row[key] for row in rows for key in row if key.endswith("proved") and row[key] is not None):
-        yield f"Each: {proved(search.space)}. Empty: no change. Energy per access is held at its present value."
+        yield f"Each: {proved(common_space([search.space]))}. Empty: no change. Energy per access is held at its present value."
 
 
 def sizing_line(about: Mapping[str, Any], rows: Sequence[Row]) -> str:
@@ -406,6 +406,10 @@ def spread_report(spread: Spread, *, verbose: bool = False) -> Iterator[Piece]:
     median = sample.quantile("energy", 0.5).value
     over = [f"{energy(value)} ({times(ratio(value, found.lowest))})" for value in (median, found.highest)]
     yield f"{'energy':<14} best {energy(found.lowest)}, median {over[0]}, worst {over[1]}"
+    if spread.whole is not None:
+        best = spread.whole.best.energy_pj
+        less = f" ({100 * (ratio(best, found.lowest) - 1):+.3g} %)" if best < found.lowest * (1 - 1e-9) else ""
+        yield f"{'all mappings':<14} best {energy(best)}{less}, {verdict(spread.whole)}"
     near = _near_line(spread) if found.lowest_proved else "not counted: the lowest energy is not proved"
     yield f"{'near the best':<14} {near}"
     if spread.stop == "interrupted":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, ratio
@@ -52,10 +52,10 @@ def proved(space: SearchedSpace) -> str:
     >>> print(proved(SearchedSpace()))
     optimal (proved) among even mappings with perfect factors
     """
-    return f"optimal (proved) among {_mappings(space)}"
+    return f"optimal (proved) among {mappings_of(space)}"
 
 
-def _mappings(space: SearchedSpace) -> str:
+def mappings_of(space: SearchedSpace) -> str:
     """The mappings of a space, in a few words."""
     many = "" if space.size is None else f"{large(space.size)} "
     padded = f" and bounds padded to {', '.join(space.padded)}" if space.padded else ""
@@ -81,14 +81,30 @@ def verdict(search: SearchResult) -> str:
     part = widest_proved(search)
     if part is None:
         return f"{above(proof.gap)} ({_unfinished(search)})"
-    beyond = "with remainders" if proof.space.imperfect and not part.space.imperfect else "of all mappings"
+    beyond = "with remainders" if proof.space.imperfect and not part.space.imperfect else "of even and uneven ones"
     return f"{proved(part.space)}; {above(proof.gap)} {beyond}"
 
 
 def widest_proved(search: SearchResult) -> Certificate | None:
-    """The widest part of the space of which the best mapping is proved optimal."""
-    value = math.inf if search.certificate is None else search.certificate.value
-    return next((part for part in reversed(search.parts) if part.proved and part.value <= value), None)
+    """The widest part of the space, or all of it, of which the best mapping is proved optimal."""
+    proof = search.proof
+    if proof is None or proof.proved:
+        return proof
+    return next((part for part in reversed(search.parts) if part.proved and part.value <= proof.value), None)
+
+
+def common_space(spaces: Sequence[SearchedSpace]) -> SearchedSpace:
+    """The mappings that all of some spaces have, uncounted.
+
+    >>> print(common_space([SearchedSpace(uneven=True, imperfect=("K", "M")), SearchedSpace(imperfect=("C", "K"))]))
+    even mappings with remainders in K
+    """
+
+    def shared(name: str) -> tuple[str, ...]:
+        return tuple(each for each in getattr(spaces[0], name) if all(each in getattr(space, name) for space in spaces))
+
+    uneven = all(space.uneven for space in spaces)
+    return SearchedSpace(uneven, shared("imperfect"), shared("padded"), spaces[0].limits)
 
 
 def _unfinished(search: SearchResult) -> str:
@@ -181,11 +197,13 @@ def _beside(
 def _of_part(search: SearchResult, part: Certificate) -> str:
     """What is proved of a part of the space."""
     assert search.certificate is not None
+    which = f"{part.space.kind}, {'remainders' if part.space.imperfect else 'perfect factors'}"
+    if part.value == math.inf:
+        return f"{which}: {'none is valid, proved' if part.proved else 'no valid one found'}"
     more = ratio(part.value, search.certificate.value) - 1
     value = objective_value(search.objective, part.value, 5, search.best.clock_hz)
     value += f" (+{gap_text(more)})" if more > 1e-10 else ""
-    factors = "remainders" if part.space.imperfect else "perfect factors"
-    return f"{part.space.kind}, {factors}: {value}, {'proved' if part.proved else above(part.gap)}"
+    return f"{which}: {value}, {'proved' if part.proved else above(part.gap)}"
 
 
 def next_step(search: SearchResult) -> str | None:
