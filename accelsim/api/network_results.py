@@ -95,9 +95,12 @@ class NetworkResult(Shown):
     @property
     def certificate(self) -> NetworkCertificate:
         """What is proved of all layers together."""
+        from accelsim.show.report.verdicts import common_space
+
         total = self.totals["certificate"] or {"value": None, "bound": None, "gap": None, "proved": False}
         searches = [outcome.search for outcome in self.outcomes if outcome.search is not None]
-        return NetworkCertificate(**total, space=searches[0].space if searches else SearchedSpace())
+        spaces = [search.space for search in searches] or [SearchedSpace()]
+        return NetworkCertificate(**total, space=common_space(spaces))
 
     @property
     def headline(self) -> str:

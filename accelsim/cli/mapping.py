@@ -122,6 +122,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     from accelsim.results.network import left_out_json, run_row
     from accelsim.search.result import SearchedSpace
     from accelsim.show.report.search import runs_report
+    from accelsim.show.report.verdicts import common_space
 
     why = "not for several architectures, values, constraints or objectives at once"
     cli.refuse(arguments, why, "output", "html", "pareto", "top", "sensitivity")
@@ -131,7 +132,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     for _, problem, _ in every:
         problem.check_constraints()
     rows: list[dict[str, Any]] = []
-    space, objective = SearchedSpace(), asked_of(variants[0][1]).objective
+    spaces, objective = list[SearchedSpace](), asked_of(variants[0][1]).objective
     with cli.progress(arguments) as tell:
         for own, problem, each in every:
             asked = asked_of(each, tell)
@@ -139,7 +140,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
             net = network_of(whole, asked)
             if len(net.outcomes) < len(problem.layers) or signalled():
                 break
-            space = net.certificate.space
+            spaces += [net.certificate.space] if len(net) else []
             rows.append({**own, **run_row(net.outcomes, asked.objective)})
             if len(net) == len(net.outcomes) == 1 and "objective" not in own:
                 other = net[next(iter(net))].other
@@ -156,6 +157,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
         cli.write_figure(arguments.plot, plot_runs(rows, varied, what, objective))
         written.append(arguments.plot)
     document = {"workload": what, "varied": varied, "runs": rows, **left_out_json(first.left_out)}
+    space = common_space(spaces or [SearchedSpace()])
     report = partial(runs_report, what, varied, rows, objective, space, first.left_out)
     cli.answer(arguments, document, report, *written)
     for row in rows:

@@ -138,7 +138,8 @@ _SEARCH = tuple(f"search.{name}" for name in _OF_SEARCH)
 _FRONT = ("front.columns", "front.budget", "front.stop")
 """Fields that say what was asked, by which version, and how the search ended: copied from the file."""
 _WORK = ("nodes", "evaluated", "table_bytes")
-"""What the same search tells again; another version may take another way."""
+_OF_PART = ("padded", "space_size", *_WORK)
+"""What the same search tells again, of all mappings or a part of them; another version may take another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,19 +338,20 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
         value = goal.of(best)
         checks.append(check_value("value of the best mapping", certificate["value"], value))
         in_parts, effort = bool(recorded["parts"]), recorded["stop"] == "effort"  # whatever the time
+        wider = recorded["imperfect"] or recorded["ranked"]  # where mappings are listed, parts are of that space alone
         try:
             again = task.search(
                 recorded, method="exact", top=max(1, len(recorded["ranked"])),
                 within=None if within is None else within["share"],
                 uneven=None if in_parts and recorded["uneven"] else recorded["uneven"],
-                imperfect="auto" if in_parts and recorded["imperfect"] else recorded["imperfect"],
+                imperfect="auto" if in_parts and wider else recorded["imperfect"],
                 pad=() if in_parts else recorded["padded"], budget=None if effort else task.budget,
             )  # fmt: skip
         except NoValidMappingError as error:
             checks.append(Check("optimum", certificate["value"], str(error).splitlines()[0], False))
     if again is not None and again.certificate is not None:
         checks += check_certificate(certificate, again.certificate)
-        checks += _check_parts(recorded, again)
+        checks += _check_parts(recorded, certificate["value"], again)
         if again.stop == "exhausted" and recorded["ranked"]:
             listed = [row["value"] for row in recorded["ranked"]]
             values = [goal.of(each) for each in again.ranked]
@@ -358,6 +360,9 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     same_way = again is not None and sample is None and task.same_way(recorded, again.stop)
     ended = again if again is not None and recorded["stop"] == again.stop == "exhausted" else None
     remade = _search_anew(task, recorded, best, ended, same_way=same_way)
+    if again is not None and len(again.parts) == len(remade.parts):
+        pairs = zip(remade.parts, again.parts, strict=True)
+        remade = replace(remade, parts=tuple(_part_anew(*pair, same_way=same_way) for pair in pairs))
     requested = Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
     found = output.search_json(remade, requested)
     found["sample"] = sample
@@ -365,19 +370,31 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     left = [_VERSION, *_SEARCH]
     left += ["search.space_size"] if ended is None else []
     left += [f"search.certificate.{name}" for name in _WORK] if certificate and not same_way else []
+    left += [f"search.parts.{name}" for name in _OF_PART] if recorded["parts"] and not same_way else []
     left += ["search.sample"] if sample is not None else []
     left += ["search.within.mappings"] if within is not None and ended is None else []
     return [*checks, not_checked(left)], remade
 
 
-def _check_parts(recorded: Mapping[str, Any], again: SearchResult) -> Iterator[Check]:
-    """Compare what a file tells of parts of the space with what is proved anew."""
+def _check_parts(recorded: Mapping[str, Any], value: float, again: SearchResult) -> Iterator[Check]:
+    """Compare what a file tells of parts of the space with what is proved anew; `value` is that of the best mapping."""
     said, found = len(recorded["parts"]), len(again.parts)
     if said != found:
         yield Check("parts of the space", said, found, False)
     for part, derived in zip(recorded["parts"], again.parts, strict=False):
+        what = f"{derived.space.kind} mappings with {derived.space.factors}"
+        if part["value"] < value * (1 - TOLERANCE):
+            yield Check(f"{what}: best found", part["value"], value, False, "must not be better than the best mapping")
         for check in check_certificate(part, derived):
-            yield replace(check, what=f"{derived.space.kind} mappings with {derived.space.factors}: {check.what}")
+            yield replace(check, what=f"{what}: {check.what}")
+
+
+def _part_anew(said: Certificate, derived: Certificate, *, same_way: bool) -> Certificate:
+    """What a file says of a part of the space, with what a search tells anew."""
+    if same_way:
+        return replace(derived, value=said.value, bound=said.bound)
+    space = derived.space
+    return replace(said, space=replace(said.space, uneven=space.uneven, imperfect=space.imperfect))
 
 
 def _search_anew(
@@ -441,9 +458,13 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
         yield Check("front", said, str(error).splitlines()[0], False)
         return
     same_way, work = task.same_way(recorded, again.stop), ("space_size", *_WORK)
+    same_ends, made = same_way and all(end.stop == "exhausted" for end in again.ends), output.FRONT.write(again)
+    pairs = zip(ends, made["ends"], strict=False)
     found = {
         **recorded,
+        **({name: made[name] for name in ("uneven", "imperfect", "padded")} if ends else {}),
         **({name: getattr(again, name) for name in work} if same_way else {}),
+        "ends": [*(_end_anew(*pair, same_way=same_ends) for pair in pairs), *made["ends"][len(ends) :]],
         "limits": list(task.limits),
         "architecture": task.architecture.name,
         "layer": task.einsum.name,
@@ -457,11 +478,29 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
         if derived.certificate is not None:
             for check in check_certificate(end, derived.certificate):
                 yield replace(check, what=f"least {end['objective']}: {check.what}")
+            yield _check_end(derived.objective, end["value"], points)
     if again.stop == "exhausted":
         yield _compare_fronts(recorded, again)
     else:
         yield Check("front", said, None, False, "stopped early; give it more --time-limit")
-    yield not_checked([_VERSION, *_FRONT, *([] if same_way else [f"front.{name}" for name in work])])
+    left = [_VERSION, *_FRONT, *([] if same_way else [f"front.{name}" for name in work])]
+    left += [f"front.ends.{name}" for name in _OF_PART] if ends and not same_ends else []
+    yield not_checked(left)
+
+
+def _end_anew(said: Mapping[str, Any], made: Mapping[str, Any], *, same_way: bool) -> dict[str, Any]:
+    """What a file says of the best mapping in one column, with what a search tells anew."""
+    proof = Certificate(said["value"], said["bound"], 0, 0, 0)
+    gap = proof.gap if math.isfinite(proof.gap) else None
+    names = [name for name in made if name not in ("value", "bound") and (same_way or name not in _OF_PART)]
+    return {**said, **{name: made[name] for name in names}, "gap": gap, "proved": proof.proved}
+
+
+def _check_end(column: str, value: float, points: Sequence[Result]) -> Check:
+    """Compare what the best mapping in one column is said to cost with the points of the front."""
+    least = min((column_value(point, column) for point in points), default=0.0)
+    what, holds = f"least {column}: a point of the front", value >= least * (1 - TOLERANCE)
+    return Check(what, value, least, holds, "a point must be as good")
 
 
 def _compare_fronts(recorded: Mapping[str, Any], again: FrontResult) -> Check:

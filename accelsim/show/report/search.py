@@ -127,7 +127,8 @@ def worth_report(search: SearchResult, rows: Sequence[Row]) -> Iterator[Piece]:
     note = f"change of the {lowest(search.objective)} when one resource is scaled"
     yield Table("worth", columns, rows, "Sensitivity", note)
     if rows and all(row[key] for row in rows for key in row if key.endswith("proved") and row[key] is not None):
-        yield f"Each: {proved(common_space([search.space]))}. Empty: no change. Energy per access is held at its present value."
+        known = proved(common_space([search.space]))
+        yield f"Each: {known}. Empty: no change. Energy per access is held at its present value."
 
 
 def sizing_line(about: Mapping[str, Any], rows: Sequence[Row]) -> str:
