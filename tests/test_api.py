@@ -21,7 +21,7 @@ from tests.timeloop_files import PROBLEM, V04
 SMALL = {"workload": {"name": "small", "gemm": {"M": 4, "N": 6, "K": 4}, "bits": 8}}
 LAYERS = [{"name": name, "gemm": {"M": 4, "N": n, "K": 4}, "repeat": n // 2} for name, n in (("one", 6), ("two", 4))]
 NETWORK = {"workload": {"name": "pair", "layers": LAYERS, "bits": 8}}
-EVEN = {"mapspace": "even"}
+EVEN = {"mapspace": "even", "factors": "perfect"}
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,8 @@ def test_require__limits_the_cost_of_a_layer():
 @pytest.mark.parametrize(
     ("factors", "imperfect", "padded"),
     [
-        ("auto", (), ()),
+        ("auto", "auto", ()),
+        ("perfect", (), ()),
         ("imperfect", "all", ()),
         ("imperfect:M,K", ("M", "K"), ()),
         ("padded:P=56", (), ("P=56",)),

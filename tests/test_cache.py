@@ -247,7 +247,7 @@ def test_network__layers_with_other_names_are_proved_as_they_are_alone(name):
     layers = tuple(sliced(layer, machine.slices) for layer in TWICE)
     for objective in ("energy", "cycles", "edp"):
         options, goal = MapOptions(objective=objective), Objective.parse(objective)
-        asked = {"objective": objective, "mapspace": "even", "cache": False}
+        asked = {"objective": objective, "mapspace": "even", "factors": "perfect", "cache": False}
         rows = map_network(machine, Workload("twice", layers), **asked).rows
         assert [row["layer"] for row in rows] == [layer.name for layer in layers]
         alone = (map_with_cache(machine, layer, options, None) for layer in layers[1::2])
@@ -283,6 +283,12 @@ def test_constraints__are_part_of_the_key_and_hold_for_a_hit(tmp_path, cache, se
     assert bound.best.energy_pj > free.best.energy_pj
 
 
+_PART = {
+    **{"uneven": False, "imperfect": [], "padded": [], "space_size": 1, "value": 1.0, "bound": 1.0, "gap": 0.0},
+    **{"proved": True, "nodes": 0, "evaluated": 1, "table_bytes": 0},
+}
+
+
 def _cheaper(body):
     body["mappings"][0]["energy_pj"] *= 0.5
 
@@ -303,7 +309,7 @@ def _cheaper(body):
         (lambda body: body.pop("mappings"), "KeyError"),
         (lambda body: body["mappings"][0].update(mapping=[]), "ValueError"),
         (lambda body: body.update(space_size="many"), "space_size: 'many' is no integer"),
-        (lambda body: body.update(even={**body["certificate"], "bound": "low"}), "bound: 'low' is no number"),
+        (lambda body: body.update(parts=[{**_PART, "bound": "low"}]), "parts[0].bound: 'low' is no number"),
         (lambda body: body["certificate"].update(value=1.0, bound=1.0), "its proof is of 1"),
     ],
     ids=[
@@ -317,7 +323,7 @@ def _cheaper(body):
         "left_out",
         "levels",
         "text",
-        "even",
+        "part",
         "value",
     ],
 )

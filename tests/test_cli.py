@@ -272,24 +272,44 @@ def test_map__text_and_eval_agree(run, searches, tmp_path):
 
 
 def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
-    proved, even = (
-        " ".join(run("map", "eyeriss", "gemm", *more, "--no-cache")[1].split()) for more in ((), ("--mapspace", "even"))
-    )
-    assert "lowest energy: optimal (proved) energy" in proved
-    assert "among even mappings" not in proved
-    assert "every bypass choice; even and uneven not in it imperfect factors" in proved
-    assert re.search(r"even only [0-9.]+ mJ \(\+2\.05 %\), also proved: --mapspace even", proved)
-    assert "lowest energy: optimal (proved) among even mappings energy" in even
-    assert "every bypass choice; even not in it uneven mappings (--mapspace auto), imperfect factors" in even
-    monkeypatch.setattr("accelsim.search.exact.parts.FURTHER_BYTES", 1)
-    code, found, _ = run("map", "nvdla", "gemm", "--no-cache")
-    found = " ".join(found.split())
-    assert code == 0
+    def said(*arguments):
+        code, out, _ = run("map", *arguments, "--no-cache")
+        assert code == 0
+        return " ".join(out.split())
+
+    monkeypatch.setattr("accelsim.search.exact.parts.REMAINDERS_SHAPES", 1)
+    uneven, even = "mappings with perfect factors, even and uneven", "even mappings with perfect factors"
+    found = said("eyeriss", "gemm")
     assert re.search(
-        r"lowest energy: at most [0-9.]+ % above the optimum \(even mappings proved; uneven search unf", found
+        r"lowest energy: at most [\d.]+ % above the optimum \(stopped as more mappings take long\) en", found
     )
-    assert "verdict not proved: even mappings proved; uneven search unfinished best" in found
-    assert "next --mapspace uneven goes on, --time-limit says how long" in found
+    assert "optimal (proved)" not in found
+    assert "verdict not proved: stopped as more mappings take long best" in found
+    assert "with remainders in K, M, N, every bypass choice; even and uneven not in it padded bounds (--f" in found
+    part = r"[\d.]+ mJ \(\+[\d.]+ %\), proved"
+    parts = rf"parts even, perfect factors: {part}; even and uneven, perfect factors: {part}; even, remainders: "
+    assert re.search(rf"{parts}[\d.]+ mJ, at most [\d.]+ % above the optimum others", found)
+    assert re.search(r"next --time-limit \d+, or narrow the space with --constraints search", found)
+    known = (
+        rf"lowest energy: optimal \(proved\) among [\d.e]+ {uneven}; at most [\d.]+ % above the optimum with remainders"
+    )
+    assert re.search(rf"{known} energy", said("systolic", "gemm"))
+    proved = said("eyeriss", "gemm", "--factors", "perfect")
+    assert re.search(rf"lowest energy: optimal \(proved\) among [\d.e]+ {uneven} energy", proved)
+    assert re.search(rf"verdict optimal \(proved\) among [\d.e]+ {uneven}: no mapping in the space below", proved)
+    assert "every bypass choice; even and uneven not in it mappings with remainders (--factors auto), padded" in proved
+    assert re.search(r"parts even, perfect factors: [\d.]+ mJ \(\+2\.05 %\), proved others", proved)
+    narrow = said("eyeriss", "gemm", "--mapspace", "even", "--factors", "perfect")
+    assert re.search(rf"lowest energy: optimal \(proved\) among [\d.e]+ {even} energy", narrow)
+    assert "every bypass choice; even not in it uneven mappings (--mapspace auto), mappings with rem" in narrow
+    assert " parts " not in narrow
+    monkeypatch.setattr("accelsim.search.exact.parts.FURTHER_BYTES", 1)
+    found = said("nvdla", "gemm", "--factors", "perfect")
+    known = (
+        rf"optimal \(proved\) among [\d.e]+ {even}; at most [\d.]+ % above the optimum of even and uneven ones energy"
+    )
+    assert re.search(f"lowest energy: {known}", found)
+    assert "verdict not proved: stopped as more mappings take long best" in found
     assert run("map", "eyeriss", "gemm", "--mapspace", "uneven", "--sample", "9")[0] == 2
 
 
@@ -386,12 +406,13 @@ def test_map__an_exact_search_has_no_spread_to_write(run, searches, tmp_path):
     searches.outcomes["vgg16_conv3_2"] = "exact"
     code, out, err = run("map", "eyeriss", "conv", "-o", tmp_path)
     assert (code, err) == (0, "")
-    assert "lowest energy: optimal (proved) among even mappings\n" in out
+    proved = "lowest energy: optimal (proved) among 1.2e17 even\nmappings with perfect factors\n"
+    assert proved in out
     assert "  space       1.2e17 mappings: every loop order" in out
     assert "539,514 nodes, 17.4 MiB of tables" in out
     names = {"mapping.yaml", "result.json", "energy.png", "energy.svg"}
     assert {path.name for path in tmp_path.iterdir()} == names
-    assert "lowest energy: optimal (proved) among even mappings\n" in run("map", "eyeriss", "conv", "--quiet")[1]
+    assert proved in run("map", "eyeriss", "conv", "--quiet")[1]
 
 
 def test_map__lists_the_best_mappings(run, searches, tmp_path):

@@ -142,7 +142,9 @@ def test_fills__of_partial_sums_that_come_back():
 
 
 def test_reports__list_them_level_by_level(run, tmp_path):
-    code, out, _ = run("map", "eyeriss_jssc", "conv", "--mapspace", "even", "--verbose", "-o", tmp_path / "out")
+    code, out, _ = run(
+        "map", "eyeriss_jssc", "conv", "--mapspace", "even", "--factors", "perfect", "--verbose", "-o", tmp_path / "out"
+    )
     assert code == 0
     assert "Fill and drain latency" in out
     assert "SPAD   Weights " in out

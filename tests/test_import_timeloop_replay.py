@@ -97,7 +97,8 @@ def test_constraints_of_a_machine__that_name_dimensions_of_other_layers_are_left
     code, _, err = run("map", machine, layer)
     assert code == 2
     assert "factors: 'M' is no dimension; there are C, R, S, P, Q, N" in err
-    code, out, _ = run("map", machine, layer, "--constraints", "none", "--time-limit", "2", "--mapspace", "even")
+    even = "--mapspace", "even", "--factors", "perfect"
+    code, out, _ = run("map", machine, layer, "--constraints", "none", "--time-limit", "2", *even)
     assert code == 0
     assert out.startswith("dw on ")
 

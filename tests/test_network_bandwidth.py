@@ -188,7 +188,9 @@ def test_report__shows_the_network_among_what_bounds_the_time(run, tmp_path):
     path = tmp_path / "bus.yaml"
     path.write_text(MACHINE)
     assert load_architecture(path).levels[0].network_bandwidth == Fraction(1, 16)
-    code, out, _ = run("map", "--mapspace", "even", path, "gemm", "-O", "cycles", "-o", tmp_path / "out")
+    code, out, _ = run(
+        "map", "--mapspace", "even", "--factors", "perfect", path, "gemm", "-O", "cycles", "-o", tmp_path / "out"
+    )
     assert code == 0
     assert re.search(r"bottleneck +bandwidth +DRAM network 100 % busy", out)
     document = json.loads((tmp_path / "out" / "result.json").read_text())["result"]

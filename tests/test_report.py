@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 from dataclasses import dataclass, replace
@@ -22,9 +23,11 @@ from accelsim.model.limits import Limits
 from accelsim.results.network import LayerOutcome, layer_rows, network_totals, rows_of_layers, run_row
 from accelsim.results.verifying import Check
 from accelsim.search import stopping
+from accelsim.search.result import Certificate, SearchedSpace
 from accelsim.search.stopping import Progress
 from accelsim.show.report import (
     count,
+    energy,
     gap_text,
     letters,
     percent,
@@ -38,6 +41,7 @@ from accelsim.show.report.network import network_report
 from accelsim.show.report.progress import done, search_progress
 from accelsim.show.report.search import front_report, ranked_report, search_report
 from accelsim.show.report.tables import energies_report
+from accelsim.show.report.verdicts import verdict
 from accelsim.show.report.verifying import checks_report, verdict_line
 from accelsim.show.table import Column, print_parts, print_table, rich_table
 
@@ -148,16 +152,22 @@ def test_network__golden_proved_and_not():
     text = printed(network_report("net", load_architecture("eyeriss"), found, {"frames": 2}))
     check_golden("network_exact", text)
     proved = printed(network_report("net", load_architecture("eyeriss"), found[:1]))
-    assert "1 of 1 layers optimal (proved) among even mappings" in " ".join(proved.split())
+    assert "1 of 1 layers optimal (proved) among even mappings with perfect factors bottle-" in " ".join(proved.split())
 
 
 def test_network__adds_bounds_of_all_mappings_that_were_looked_at():
-    """1 % that the second layer may have less among uneven mappings is a quarter of that beside 3 runs of the first."""
+    """1 % that the second layer may have less with remainders is a quarter of that beside 3 runs of the first.
+
+    The mapping of the third is better than all of those that are proved, so that it is optimal among none.
+    """
     _, einsum, result = row_stationary()
-    proved, stopped = an_exact_search(result), an_exact_search(result, gap=0.1)
-    even = replace(proved, stop="effort", uneven_bound=result.energy_pj / 1.01)
-    late = replace(stopped, uneven_bound=result.energy_pj / 1.2)
-    searches = replace(proved, uneven=True), even, late
+    part = an_exact_search(result).proof
+    whole = {"uneven": True, "imperfect": ("C", "K"), "parts": (part, replace(part, space=SearchedSpace(True)))}
+    proved = replace(an_exact_search(result), **whole)
+    bounded = replace(an_exact_search(result, gap=0.01), **{**whole, "parts": (part,)}, stop="effort")
+    worse = tuple(replace(part, value=1.001 * part.value, bound=1.001 * part.bound) for part in proved.parts)
+    better = replace(an_exact_search(result, gap=0.2), **{**whole, "parts": worse}, stop="effort")
+    searches = proved, bounded, better
     layers = [replace(einsum, name=f"l{number}", repeat=repeat) for number, repeat in enumerate((3, 1, 1))]
     found = [LayerOutcome(layer, search) for layer, search in zip(layers, searches, strict=True)]
     rows = rows_of_layers(found)
@@ -168,22 +178,86 @@ def test_network__adds_bounds_of_all_mappings_that_were_looked_at():
     assert (total["gap"], total["proved"]) == (pytest.approx(5 * result.energy_pj / total["bound"] - 1), False)
     assert not run_row(found[:2], "energy")["proved"]
     text = " ".join(printed(network_report("net", load_architecture("eyeriss"), found)).split())
-    assert "1 of 3 layers optimal (proved), 2 among even mappings; total at most 3.67 % above the optimum" in text
-    assert "gap: above the lower bound of even and uneven mappings with perfect factors; -: unknown" in text
+    known = "1 of 3 layers optimal (proved), 2 among even mappings with perfect factors; total at most 3.67 % above the"
+    assert known in text
+    assert "gap: above the lower bound of even and uneven mappings with remainders in C, K; -: unknown" in text
     assert "gap: above the lower bound of even mappings with perfect factors; -: unknown" in printed(
-        network_report("net", load_architecture("eyeriss"), [replace(found[0], search=proved)])
+        network_report("net", load_architecture("eyeriss"), [replace(found[0], search=an_exact_search(result))])
     )
 
 
-def test_network__claims_no_more_than_what_all_layers_were_searched_for():
-    """Where one layer is proved among even and uneven mappings and one among even ones, the network is among these."""
+@pytest.mark.parametrize(
+    ("spaces", "said"),
+    [
+        ([{"uneven": True}, {}], "even mappings with perfect factors"),
+        ([{"uneven": True}, {"imperfect": ("K",)}], "even mappings with perfect factors"),
+        ([{"uneven": True, "imperfect": ("C", "K")}, {"uneven": True, "imperfect": ("K",)}],
+         "mappings with remainders, even and uneven"),
+        ([{"imperfect": ("K",), "padded": ("P=14",)}, {"imperfect": ("C", "K")}], "even mappings with remainders"),
+        ([{"uneven": True}, {"uneven": True}], "mappings with perfect factors, even and uneven"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_network__claims_no_more_than_what_all_layers_were_searched_for(spaces, said):
+    """Where one layer is proved among even and uneven mappings and one among even ones, the network is among these.
+
+    The number of mappings is that of one layer, and not said.
+    """
     _, einsum, result = row_stationary()
     proved = an_exact_search(result)
-    searches = replace(proved, uneven=True), proved
-    found = [LayerOutcome(replace(einsum, name=f"l{at}"), search) for at, search in enumerate(searches)]
+    found = [LayerOutcome(replace(einsum, name=f"l{at}"), replace(proved, **more)) for at, more in enumerate(spaces)]
     for layers in (found, found[::-1]):
         text = " ".join(printed(network_report("net", load_architecture("eyeriss"), layers)).split())
-        assert "2 of 2 layers optimal (proved) among even mappings" in text
+        assert f"2 of 2 layers optimal (proved) among {said} bottle-" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "at most 50 % above the optimum (stopped by --time-limit)"),
+        ({"parts": [({}, 1, 0.9)]}, "at most 50 % above the optimum (stopped by --time-limit)"),
+        ({"parts": [({}, 1.001, 1.001)]}, "at most 50 % above the optimum (stopped by --time-limit)"),
+        ({"uneven": True, "parts": [({}, 1, 1)]},
+         "optimal (proved) among 9 even mappings with perfect factors; "
+         "at most 50 % above the optimum of even and uneven ones"),
+        ({"imperfect": ("K",), "parts": [({}, 1, 1)]},
+         "optimal (proved) among 9 even mappings with perfect factors; at most 50 % above the optimum with remainders"),
+        ({"uneven": True, "imperfect": ("K",), "parts": [({}, 1, 1), ({"uneven": True}, 1, 1), ({}, 1, 0.9)]},
+         "optimal (proved) among 9 mappings with perfect factors, even and uneven; "
+         "at most 50 % above the optimum with remainders"),
+        ({"uneven": True, "imperfect": ("K",), "parts": [({}, 1, 1), ({"uneven": True}, 1, 0.9)]},
+         "optimal (proved) among 9 even mappings with perfect factors; at most 50 % above the optimum with remainders"),
+        ({"uneven": True, "imperfect": ("K",), "parts": [({}, 2, 2), ({"imperfect": ("K",)}, 1, 1)]},
+         "optimal (proved) among 9 even mappings with remainders; "
+         "at most 50 % above the optimum of even and uneven ones"),
+    ],
+)  # fmt: skip
+def test_verdict__is_of_the_widest_part_that_is_proved(more, said):
+    """One whose best mapping is as good as the one that was found: value and bound of each are in units of that."""
+    result = row_stationary()[2]
+    search, pj = an_exact_search(result, gap=0.5), result.energy_pj
+    parts = tuple(
+        Certificate(value * pj, bound * pj, 1, 1, 1, SearchedSpace(**space, size=9))
+        for space, value, bound in more.get("parts", ())
+    )
+    assert verdict(replace(search, **{**more, "parts": parts})) == said
+
+
+def test_search__says_what_is_proved_of_each_part():
+    """One that has no valid mapping, proved or not, has no value."""
+    result = row_stationary()[2]
+    pj, rest = result.energy_pj, (1, 1, 1)
+    parts = (
+        Certificate(math.inf, math.inf, *rest),
+        Certificate(math.inf, 0.5 * pj, *rest, SearchedSpace(uneven=True)),
+        Certificate(1.25 * pj, pj, *rest, SearchedSpace(imperfect=("K",))),
+    )
+    search = replace(an_exact_search(result), uneven=True, imperfect=("K",), parts=parts)
+    text = " ".join(printed(search_report(search)).split())
+    assert (
+        "parts even, perfect factors: none is valid, proved; even and uneven, perfect factors: no valid one found; "
+        f"even, remainders: {energy(1.25 * pj, 5)} (+25 %), at most 25 % above the optimum "
+    ) in text
 
 
 @given(st.floats(1e-12, 1e6))

@@ -15,9 +15,12 @@ from accelsim.results.worth import parts_of
 from accelsim.search.mapper import map_einsum
 from accelsim.show.report import energy, times
 
+EVEN = "--mapspace", "even", "--factors", "perfect"
+"""The space of which all optima are proved at once."""
+
 
 def rows(run, *arguments):
-    code, out, _ = run("map", "--mapspace", "even", *arguments, "--json", "--quiet")
+    code, out, _ = run("map", *EVEN, *arguments, "--json", "--quiet")
     assert code == 0
     return json.loads(out)["runs"]
 
@@ -48,7 +51,7 @@ def test_machines_and_objectives__are_rows_of_every_combination(run):
 def test_constraints__may_be_none(run):
     found = rows(run, "eyeriss", "conv", "--constraints", "eyeriss_weight_stationary,none", "--time-limit", "60")
     assert found[0]["energy_pj"] > found[1]["energy_pj"]
-    code, out, _ = run("map", "--mapspace", "even", "eyeriss", "conv", "--constraints", "none", "--json", "--quiet")
+    code, out, _ = run("map", *EVEN, "eyeriss", "conv", "--constraints", "none", "--json", "--quiet")
     assert (code, json.loads(out)["result"]["energy_pj"]) == (0, found[1]["energy_pj"])
 
 
@@ -57,7 +60,7 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
     layers = "[{name: a, gemm: {M: 4, N: 4, K: 4}}, {name: b, gemm: {M: 8, N: 2, K: 4}, repeat: 3}]"
     path.write_text(f"workload: {{name: two, layers: {layers}}}")
     found = rows(run, "two_level", path, "--set", "buffer=16B,64B")
-    code, out, _ = run("map", "--mapspace", "even", "two_level", path, "--set", "buffer=64B", "--json", "--quiet")
+    code, out, _ = run("map", *EVEN, "two_level", path, "--set", "buffer=64B", "--json", "--quiet")
 
     assert code == 0
     assert found[1]["energy_pj"] == json.loads(out)["total"]["energy_pj"]
@@ -65,9 +68,9 @@ def test_networks__are_rows_with_the_sum_of_their_layers(run, tmp_path):
 
 
 def test_map_network__has_the_rows_of_the_command(run, tmp_path):
-    assert run("map", "--mapspace", "even", "eyeriss", "alexnet", "--csv", tmp_path, "--quiet")[0] == 0
+    assert run("map", *EVEN, "eyeriss", "alexnet", "--csv", tmp_path, "--quiet")[0] == 0
     machine, network = load_architecture("eyeriss"), load_workload("alexnet")
-    found = map_network(machine, network, cache=False, mapspace="even")
+    found = map_network(machine, network, cache=False, mapspace="even", factors="perfect")
     written = list(csv.DictReader((tmp_path / "layers.csv").read_text().splitlines()))
 
     assert [(row["layer"], row["energy_pj"], row["cycles"]) for row in found.rows] == [
@@ -75,21 +78,19 @@ def test_map_network__has_the_rows_of_the_command(run, tmp_path):
     ]
     assert all(row["proved"] for row in found.rows)
     assert list(found.to_pandas().columns) == list(written[0])
-    assert map_network(machine, network, mapspace="even").rows == found.rows
+    assert map_network(machine, network, mapspace="even", factors="perfect").rows == found.rows
 
 
 def test_map_network__says_where_no_mapping_is_valid():
     tiny = load_architecture("eyeriss", {"glb": "2 B"})
-    (row,) = map_network(tiny, load_workload("conv"), cache=False, mapspace="even").rows
+    (row,) = map_network(tiny, load_workload("conv"), cache=False, mapspace="even", factors="perfect").rows
     assert (row["layer"], row["energy_pj"], row["proved"]) == ("vgg16_conv3_2", None, None)
 
 
 def test_sizes__of_a_workload_are_rows(run):
     found = rows(run, "eyeriss", "alexnet", "--layer", "conv3", "--batch", "1,4")
     alone = json.loads(
-        run("map", "--mapspace", "even", "eyeriss", "alexnet", "--layer", "conv3", "--batch", "4", "--json", "--quiet")[
-            1
-        ]
+        run("map", *EVEN, "eyeriss", "alexnet", "--layer", "conv3", "--batch", "4", "--json", "--quiet")[1]
     )
     assert [row["batch"] for row in found] == [1, 4]
     assert found[1]["energy_pj"] == alone["result"]["energy_pj"]
@@ -100,7 +101,7 @@ def test_rows__without_a_valid_mapping_are_told_and_the_others_are_there(run, tm
     monkeypatch.setenv("COLUMNS", "120")
     folder, picture = tmp_path / "tables", tmp_path / "runs.png"
     asked = ("--set", "glb=2B,64KiB", "--csv", folder, "--plot", picture, "--quiet")
-    code, out, err = run("map", "--mapspace", "even", "eyeriss", "conv", *asked)
+    code, out, err = run("map", *EVEN, "eyeriss", "conv", *asked)
     found = list(csv.DictReader((folder / "runs.csv").read_text().splitlines()))
 
     assert code == 1
@@ -147,15 +148,13 @@ def test_layers_that_do_not_multiply_and_add__are_not_in_the_total(run, mixed):
     """The total is that of the network without them; with --all-layers it is the sum of all layers by themselves."""
     totals = {}
     for option in ("", "--all-layers"):
-        document = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--json", *option.split())[1])
+        document = json.loads(run("map", *EVEN, "eyeriss", mixed, "--json", *option.split())[1])
         totals[option] = {name: document["total"][name] for name in ("layers", "macs", "energy_pj", "cycles")}
         left = [(each["layer"], each["repeat"], each["operation"]) for each in document.get("left_out", ())]
         assert left == ([] if option else [("pool", 1, "max"), ("shortcut", 3, "add")])
     alone = {}
     for layer in load_workload(mixed).layers:
-        best = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--layer", layer.name, "--json")[1])[
-            "result"
-        ]
+        best = json.loads(run("map", *EVEN, "eyeriss", mixed, "--layer", layer.name, "--json")[1])["result"]
         costs = {"layers": 1, "macs": layer.macs, "energy_pj": best["energy_pj"], "cycles": best["cycles"]}
         alone[layer.name] = {name: layer.repeat * cost for name, cost in costs.items()}
 
@@ -165,9 +164,9 @@ def test_layers_that_do_not_multiply_and_add__are_not_in_the_total(run, mixed):
 
 def test_layers_that_do_not_multiply_and_add__are_said_in_the_report(run, mixed):
     def words(*arguments):
-        return " ".join(run("map", "--mapspace", "even", "eyeriss", mixed, *arguments)[1].split())
+        return " ".join(run("map", *EVEN, "eyeriss", mixed, *arguments)[1].split())
 
-    document = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--all-layers", "--json")[1])
+    document = json.loads(run("map", *EVEN, "eyeriss", mixed, "--all-layers", "--json")[1])
     shares = [
         100 * sum(layer["in_network"][key] for layer in document["layers"] if layer["layer"] in ("pool", "shortcut"))
         for key in ("cycles_share", "energy_share")
@@ -187,7 +186,7 @@ def test_layers_that_do_not_multiply_and_add__are_said_in_the_report(run, mixed)
 
 def test_layers_that_do_not_multiply_and_add__in_python(mixed):
     machine, network = load_architecture("eyeriss"), load_workload(mixed)
-    asked = {"mapspace": "even", "cache": False}
+    asked = {"mapspace": "even", "factors": "perfect", "cache": False}
     counted = map_network(machine, network, **asked).rows
     every = map_network(machine, network, all_layers=True, **asked).rows
     assert [row["layer"] for row in counted] == ["conv", "fc"]
@@ -199,7 +198,7 @@ def test_layers_that_do_not_multiply_and_add__in_python(mixed):
 def test_layers_that_do_not_multiply_and_add__are_verified_and_may_have_constraints(run, mixed, tmp_path):
     asked = tmp_path / "asked.yaml"
     asked.write_text("constraints: {levels: [{level: GLB, layers: [shortcut], keep: [Outputs]}]}\n")
-    assert run("map", "--mapspace", "even", "eyeriss", mixed, "-c", asked, "-o", tmp_path / "out")[0] == 0
+    assert run("map", *EVEN, "eyeriss", mixed, "-c", asked, "-o", tmp_path / "out")[0] == 0
     path = tmp_path / "out" / "result.json"
     assert run("verify", path)[0] == 0
     document = json.loads(path.read_text())
@@ -215,7 +214,7 @@ def test_layers_that_do_not_multiply_and_add__are_in_no_sweep_unless_asked_for(r
         keys = f"architecture: eyeriss, workloads: [{network}], map: {{objective: energy}}"
         (tmp_path / "s.yaml").write_text(f"sweep: {{{keys}, parameters: {{glb: [108 KiB]}}}}\n")
         code, out, err = run("sweep", "s.yaml", "--json", "--jobs", 1, "-o", f"out{option}")
-        alone = json.loads(run("map", "--mapspace", "even", "eyeriss", mixed, "--json", *option.split())[1])["total"]
+        alone = json.loads(run("map", *EVEN, "eyeriss", mixed, "--json", *option.split())[1])["total"]
         assert code == 0
         assert (LEFT_OUT.replace("--all-layers", "all_layers: true") in err) == (not option)
         (design,) = json.loads(out)["designs"]
@@ -232,7 +231,7 @@ def test_layers_that_do_not_multiply_and_add__are_in_no_sweep_unless_asked_for(r
     ],
 )
 def test_runs__that_cannot_be_are_refused(arguments, said, run):
-    code, out, err = run("map", "--mapspace", "even", *arguments)
+    code, out, err = run("map", *EVEN, *arguments)
     assert (code, out) == (2, "")
     assert said in err
 
@@ -241,8 +240,7 @@ def test_why__solves_the_machine_with_less_and_more_of_each_part(run):
     """60 words: half are 30, a tenth more are 66; a size is cut down, and rounded up where it grows."""
     code, out, _ = run(
         "map",
-        "--mapspace",
-        "even",
+        *EVEN,
         "two_level",
         "depthwise",
         "--set",
@@ -277,14 +275,14 @@ def test_why__looks_at_each_part_that_may_change():
 
 
 def test_sensitivity__has_no_mapping_where_a_part_is_too_small(run):
-    code, out, _ = run("map", "--mapspace", "even", "eyeriss", "conv", "--set", "glb=4 B", "--sensitivity")
+    code, out, _ = run("map", *EVEN, "eyeriss", "conv", "--set", "glb=4 B", "--sensitivity")
     assert code == 0
     assert re.search(r"^GLB size +4 B +no mapping", out, re.MULTILINE)
     assert "Sensitivity  change of the lowest energy when one resource is scaled" in out
 
 
 def test_sensitivity__is_of_one_layer(run):
-    assert "--sensitivity: of one layer" in run("map", "--mapspace", "even", "eyeriss", "alexnet", "--sensitivity")[2]
+    assert "--sensitivity: of one layer" in run("map", *EVEN, "eyeriss", "alexnet", "--sensitivity")[2]
 
 
 @pytest.mark.parametrize(("objective", "other"), [("energy", "cycles"), ("cycles", "energy")])
@@ -294,18 +292,16 @@ def test_map__says_what_the_other_optimum_costs(objective, other, run):
     more, cycles = two.energy_pj / one.energy_pj - 1, two.cycles / one.cycles
     speed = f"{1 / cycles:.3g}x faster" if cycles < 1 else f"{cycles:.3g}x slower"
     costs = f"{1e3 * two.seconds:.4g} ms ({speed}) for {energy(two.energy_pj, 5)} ({100 * more:+.3g} %)"
-    out = " ".join(run("map", "--mapspace", "even", "eyeriss", "conv", "--objective", objective)[1].split())
+    out = " ".join(run("map", *EVEN, "eyeriss", "conv", "--objective", objective)[1].split())
     assert f"alternative {costs}: --objective {other}" in out
 
 
 def test_rows__have_the_alternative_and_the_units_of_each_run(run, tmp_path):
     """What a run by itself reports; no row is on 2 of 168 units without a word."""
     dataflows = ("eyeriss_weight_stationary", "none")
-    out = run("map", "--mapspace", "even", "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", tmp_path)[
-        1
-    ]
+    out = run("map", *EVEN, "eyeriss", "conv", "-c", ",".join(dataflows), "--quiet", "--csv", tmp_path)[1]
     for dataflow, row in zip(dataflows, csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()), strict=True):
-        asked = ("map", "--mapspace", "even", "eyeriss", "conv", "-c", dataflow, "--objective")
+        asked = ("map", *EVEN, "eyeriss", "conv", "-c", dataflow, "--objective")
         best, fastest = (json.loads(run(*asked, goal, "--json")[1])["result"] for goal in ("energy", "cycles"))
         faster = times(best["cycles"] / fastest["cycles"])
         said = f"{faster} faster, energy {100 * (fastest['energy_pj'] / best['energy_pj'] - 1):+.3g} %"
@@ -320,11 +316,11 @@ def test_rows__have_the_alternative_and_the_units_of_each_run(run, tmp_path):
 
 
 def test_map__reports_no_alternative_that_there_is_not(run):
-    assert "alternative" not in run("map", "--mapspace", "even", "two_level", "conv1d")[1]
+    assert "alternative" not in run("map", *EVEN, "two_level", "conv1d")[1]
 
 
 def folder_of(run, path, *arguments):
-    assert run("map", "--mapspace", "even", *arguments, "-o", path, "--quiet")[0] == 0
+    assert run("map", *EVEN, *arguments, "-o", path, "--quiet")[0] == 0
     return str(path)
 
 

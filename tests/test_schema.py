@@ -254,7 +254,7 @@ def test_mutants__what_the_reader_accepts_fits_and_unknown_keys_do_not(tmp_path_
     [
         ("eval", "eyeriss", "conv", "eyeriss_row_stationary"),
         ("map", "eyeriss", "conv1d"),
-        ("map", "eyeriss", "conv1d", "--mapspace", "even", "--objective", "cycles"),
+        ("map", "eyeriss", "conv1d", "--mapspace", "even", "--factors", "perfect", "--objective", "cycles"),
         ("map", "two_level", "conv1d", "--top", "20%", "--objective", "edp"),
         ("map", "two_level", "conv1d", "--pareto", "energy,offchip_words,capacity:BUF"),
         ("map", "eyeriss", "conv1d", "--sample", "200", "--objective", "edp"),

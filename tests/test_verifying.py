@@ -275,10 +275,13 @@ def other_values(value):
         (("map", "two_level", "conv1d", "--pareto", "energy,capacity:BUF"), "front"),
         (("map", "two_level", "conv1d", "--sample", "60", "--seed", "3"), "search"),
         (("map", "two_level", "conv1d", "--mapspace", "even"), "search.certificate"),
+        (("map", "two_level", "one.yaml"), "search"),
+        (("map", "eyeriss", "one.yaml"), "search.parts search.uneven search.imperfect search.padded"),
+        (("map", "eyeriss", "one.yaml", "--pareto", "cycles,energy"), "front.ends front.uneven front.imperfect"),
         (("map", "two_level", "net.yaml"), "total layers.layer layers.repeat layers.in_network layers.no_valid"),
         (("eval", "two_level", "conv1d", "m.yaml"), "inputs command"),
     ],
-    ids=["map", "front", "random", "even", "network", "eval"],
+    ids=["map", "front", "random", "even", "parts", "effort", "ends", "network", "eval"],
 )
 def test_command__every_value_that_is_changed_or_removed_is_told_or_named_as_unchecked(
     run, tmp_path, monkeypatch, arguments, prefix
@@ -286,7 +289,10 @@ def test_command__every_value_that_is_changed_or_removed_is_told_or_named_as_unc
     """Each name of a value once: another value in its place, or nothing."""
     monkeypatch.chdir(tmp_path)
     Path("m.yaml").write_text(dump_mapping(map_einsum(MACHINE, LAYER, uneven=False).best.mapping))
+    Path("one.yaml").write_text("workload: {name: one, gemm: {M: 4, N: 6, K: 8}}")
     Path("net.yaml").write_text(NETWORK.replace("{name: a", "{name: a, repeat: 2"))
+    if "eyeriss" in arguments:
+        monkeypatch.setattr("accelsim.search.exact.parts.REMAINDERS_SHAPES", 1)
     assert run(*arguments, "-o", "out")[0] == 0
     good, path = json.loads(Path("out/result.json").read_text()), Path("changed.json")
     path.write_text(json.dumps(good))
@@ -334,8 +340,8 @@ def test_command__of_an_older_version_names_what_is_missing(run, tmp_path):
     assert run("map", "systolic", "gemm", "--quiet", "-o", tmp_path)[0] == 0
     path = tmp_path / "result.json"
     document = json.loads(path.read_text())
-    del document["search"]["even"]
+    del document["search"]["parts"]
     path.write_text(json.dumps(document))
     code, _, err = run("verify", path)
     assert code == 2
-    assert err.endswith("search.even: it is missing; if an older version wrote it, map again\n")
+    assert err.endswith("search.parts: it is missing; if an older version wrote it, map again\n")
