@@ -126,7 +126,10 @@ def test_map_command__one_mapping(run, tmp_path):
     code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1")
     assert code == 0
     assert "g on eyeriss: one mapping for all 3 sizes" in out
-    assert re.search(r"(?m)^worst loss +[0-9.]+ % of energy at M=\d+, optimal \(proved\) among even mappings$", out)
+    assert re.search(
+        r"(?m)^worst loss +[0-9.]+ % of energy at M=\d+, optimal \(proved\) among even mappings\nwith perfect factors$",
+        out,
+    )
     code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1", "--json")
     (layer,) = json.loads(out)["layers"]
     assert layer["proved"]

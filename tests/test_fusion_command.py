@@ -55,7 +55,7 @@ def test_fuse__prints_what_is_fused_and_how(network, capsys):
     assert main(["fuse", "two_level", network, "--set", SIZE]) == 0
     text = capsys.readouterr().out
     assert "scores + soft_max + context" in text.replace("\n", " ")
-    assert "\noptimal (proved) among even mappings: 3 chains, " in text
+    assert "\noptimal (proved) among even mappings with perfect factors: 3 chains, " in text
     assert "for M in [0:" in text
     assert "for N" not in text
     assert "> Outputs of soft_max in BUF:" in text

@@ -11,6 +11,8 @@ from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 from tests.timeloop_files import ERT, MAPPING, PROBLEM, V03, V04, loaded
 
+EVEN = "--mapspace", "even", "--factors", "perfect"
+
 
 def test_template__reads_files_of_its_folder_and_takes_variables(tmp_path):
     (tmp_path / "parts").mkdir()
@@ -74,7 +76,7 @@ def test_map__takes_a_template_of_the_folder_above_from_there(run, tmp_path, mon
     (tmp_path / "base.yaml").write_text(PROBLEM.replace("problem:", "base: &base", 1))
     (tmp_path / "layers/0.yaml").write_text("{{include_text('../base.yaml')}}\nproblem: {<<: *base}\n")
     monkeypatch.chdir(tmp_path)
-    assert run("map", "systolic", "layers/0.yaml", "--quiet", "--no-cache")[0] == 0
+    assert run("map", "systolic", "layers/0.yaml", "--quiet", "--no-cache", *EVEN)[0] == 0
 
 
 def test_set__gives_variables_of_templates_to_each_command(run, tmp_path, monkeypatch):
@@ -83,7 +85,7 @@ def test_set__gives_variables_of_templates_to_each_command(run, tmp_path, monkey
     (tmp_path / "arch.yaml").write_text(V03)
     both = [tmp_path / "arch.yaml", tmp_path / "prob.yaml"]
     for command in (
-        ["map", *both, "--json", "--no-cache"],
+        ["map", *both, "--json", "--no-cache", *EVEN],
         ["spread", *both, "--json", "--time-limit", "3"],
         ["check", *both],
     ):
@@ -128,12 +130,14 @@ def test_map__takes_all_files_of_a_tool_in_any_order(run, tmp_path, monkeypatch)
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     files = {name: tmp_path / f"{name}.yaml" for name in texts}
-    code, out, err = run("map", *(files[name] for name in ("mapper", "prob", "ert", "arch")), "--json", "--no-cache")
+    code, out, err = run(
+        "map", *(files[name] for name in ("mapper", "prob", "ert", "arch")), "--json", "--no-cache", *EVEN
+    )
     assert code == 0, err
     assert json.loads(out)["result"]["valid"]
     assert run("eval", *(files[name] for name in ("map", "ert", "prob", "arch")), "--json")[0] == 0
     (tmp_path / "all.yaml").write_text("".join(text for name, text in texts.items() if name != "mapper"))
-    assert run("map", tmp_path / "all.yaml", "--quiet", "--no-cache")[0] == 0
+    assert run("map", tmp_path / "all.yaml", "--quiet", "--no-cache", *EVEN)[0] == 0
     assert run("eval", "--json", tmp_path / "all.yaml")[0] == 0
     assert "the following arguments are required: WORKLOAD" in run("map", "systolic")[2]
     said = run("map", "systolic", "conv", files["arch"], "other")
@@ -162,7 +166,7 @@ def test_problems__of_one_kind_are_layers_with_constraints_of_their_own(imported
     with pytest.raises(AccelsimError, match="needs the one problem that it maps"):
         imported(V03, PROBLEM, wider, MAPPING)
     (tmp_path / "1.yaml").write_text(PROBLEM)
-    code, out, err = run("map", *(tmp_path / f"{number}.yaml" for number in range(3)), "--json", "--no-cache")
+    code, out, err = run("map", *(tmp_path / f"{number}.yaml" for number in range(3)), "--json", "--no-cache", *EVEN)
     assert code == 0, err
     assert [layer["layer"] for layer in json.loads(out)["layers"]] == ["1", "2"]
 
@@ -174,7 +178,7 @@ def test_variables__may_stand_in_a_file_of_their_own(run, tmp_path):
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     arch, problem, variables = (tmp_path / f"{name}.yaml" for name in texts)
-    assert run("map", arch, problem, variables, "--quiet")[0] == 0
+    assert run("map", arch, problem, variables, "--quiet", *EVEN)[0] == 0
     code, _, said = run("map", arch, problem, "--quiet")
     assert code == 2
     assert "name the file of its `variables` too" in said
@@ -310,8 +314,8 @@ def test_layers__take_files_of_the_working_folder_that_are_yaml(run, tmp_path, m
         (layers / f"from_{name.partition('.')[0]}.yaml").write_text(text)
     (tmp_path / "work/arch.yaml").write_text(V03)
     monkeypatch.chdir(tmp_path / "work")
-    assert run("map", "two_level", "layers/from_base.yaml", "--quiet")[0] == 0
-    assert run("map", "arch.yaml", "layers/from_base.yaml", "--quiet")[0] == 0
+    assert run("map", "two_level", "layers/from_base.yaml", "--quiet", *EVEN)[0] == 0
+    assert run("map", "arch.yaml", "layers/from_base.yaml", "--quiet", *EVEN)[0] == 0
     assert "'../secret.txt' lies outside" in run("import", "layers/from_secret.yaml")[2]
     monkeypatch.chdir(layers)
     assert "'../base.yaml' lies outside" in run("import", "from_base.yaml")[2]

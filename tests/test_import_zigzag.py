@@ -480,7 +480,7 @@ def test_models__beside_hardware_have_its_widths_directly_too(shared, run, tmp_p
     """`map hardware.yaml net.onnx` counts what `map` of the imported files counts: 8 bit, as ZigZag does."""
     given = [shared / "foreign/zigzag" / name for name in ("hardware/tpu_like.yaml", "workload/resnet18.onnx")]
     assert run("import", *given, "-o", tmp_path)[0] == 0
-    more = ("--layer", "conv1_Conv", "--quiet", "--no-cache")
+    more = ("--layer", "conv1_Conv", "--quiet", "--no-cache", "--factors", "perfect")
     direct = run("map", *given, *more)
     assert direct[:2] == run("map", tmp_path / "architecture.yaml", tmp_path / "workload.yaml", *more)[:2]
     assert direct[0] == 0

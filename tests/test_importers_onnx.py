@@ -17,6 +17,8 @@ from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import MOST_MODEL_BYTES
 from accelsim.inputs.workload_reader import load_workload
 
+EVEN = "--mapspace", "even", "--factors", "perfect"
+
 
 @pytest.fixture
 def load(tmp_path):
@@ -223,10 +225,12 @@ def test_map__takes_a_model_and_names_what_is_not_counted(run, tmp_path):
     x = g.add("MatMul", g.add("Relu", x, name="act"), g.weight(6, 4), name="two")
     path = tmp_path / "small.onnx"
     path.write_bytes(g.model(x).SerializeToString())
-    code, out, err = run("map", "eyeriss", path, "--batch", 2)
+    asked = "map", "eyeriss", path, "--batch", 2, *EVEN
+    code, out, err = run(*asked)
     assert (code, err) == (0, "Relu folded: it changes words on their way out of the layer before: act\n")
-    assert out.startswith("small on eyeriss, lowest energy: 2 of 2 layers optimal (proved)\n")
-    _, short, err = run("map", "eyeriss", path, "--batch", 2, "--quiet")
+    proved = "2 of 2 layers optimal (proved) among even\nmappings with perfect factors\n"
+    assert out.startswith(f"small on eyeriss, lowest energy: {proved}")
+    _, short, err = run(*asked, "--quiet")
     assert (short.splitlines()[0], err) == (out.splitlines()[0], "")
 
 
@@ -238,8 +242,8 @@ def test_map__leaves_poolings_and_sums_out_of_the_total(run, tmp_path):
     path = tmp_path / "pools.onnx"
     path.write_bytes(g.model(z).SerializeToString())
     said = "not in the total: 3 layers that do not multiply and add (1 max, 2 add): pool, mean, sum; --all-layers"
-    assert said in " ".join(run("map", "--mapspace", "even", "--factors", "perfect", "eyeriss", path)[1].split())
-    out = run("map", "--mapspace", "even", "--factors", "perfect", "eyeriss", path, "--json")[1]
+    assert said in " ".join(run("map", *EVEN, "eyeriss", path)[1].split())
+    out = run("map", *EVEN, "eyeriss", path, "--json")[1]
     assert json.loads(out)["total"]["macs"] == 4 * 4 * 8 * 8 * 3 * 3
 
 
