@@ -193,7 +193,7 @@ def sizing(
         The buffer; default: the outermost level that has a size.
     objective : {"energy", "cycles", "offchip_words"}
     arch, workload, layer, params, constraints, mapspace, time_limit, jobs, on_progress
-        As for `accelsim.pareto`.
+        As for `accelsim.pareto`: sizes are those of even mappings with perfect factors, and of the best mapping of all.
 
     Examples
     --------

@@ -85,12 +85,14 @@ def map(  # what its users call it
     require : str or list of str, optional
         Limits on the cost of each layer, such as `cycles <= 2e6` or `energy <= 3 uJ`.
     mapspace : {"auto", "even", "uneven"}
-        `even`: the tensors of a level stand at one loop. `uneven`: each may stand at its own; searched until proved.
-        `auto`: even mappings until proved, then uneven ones for a few seconds, or as long as `time_limit` allows.
+        `even`: the tensors of a level are tiled at one loop. `auto`: in uneven mappings each at its own, too; these are
+        searched for a few seconds, or as long as `time_limit` allows. `uneven`: until proved.
     factors : str or list of str
-        `perfect` (`auto` too, for now): loop bounds divide the dimensions. `imperfect`, `imperfect:M,K`: loops over all
-        or some dimensions may leave remainders. `padded`, `padded:P`, `padded:P=60`: bounds may be rounded up; padded
-        points are computed. Several are joined by `+`.
+        `perfect`: loop bounds divide the dimensions. `auto`: loops may leave remainders, too, and bounds of windows may
+        be rounded up; these are searched for a few seconds, or as long as `time_limit` allows. `imperfect`,
+        `imperfect:M,K`: loops over all or some dimensions may leave remainders, in even mappings unless `mapspace` is
+        `uneven`; until proved. `padded`, `padded:P`, `padded:P=60`: bounds may be rounded up; padded points are
+        computed. Several are joined by `+`.
     top : int, float or str
         List the mappings of the best N values, or all within a share of the optimum, such as `0.01` or `"1%"`.
     sample : int, optional
@@ -196,7 +198,7 @@ all_layers, inputs, on_progress
     Examples
     --------
     >>> import accelsim
-    >>> net = accelsim.map_network("eyeriss", "alexnet", mapspace="even")
+    >>> net = accelsim.map_network("eyeriss", "alexnet", mapspace="even", factors="perfect")
     >>> f"{net.energy_pj * 1e-9:.2f} mJ, {len(net)} layers, {net['conv1'].certificate.proved}"
     '16.57 mJ, 8 layers, True'
     """
