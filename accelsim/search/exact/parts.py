@@ -14,7 +14,11 @@ from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact.aim import Aim, Solved
-from accelsim.search.exact.optimum import best_of, floor_of, walk_in, walk_longer, widest
+from accelsim.search.exact.bounds import MOST_BYTES
+from accelsim.search.exact.coarse import coarse_bound
+from accelsim.search.exact.incumbents import SURE
+from accelsim.search.exact.optimum import best_of, floor_of, least_costs, walk_in, walk_longer, widest
+from accelsim.search.exact.worth import Known
 from accelsim.search.result import Certificate, SearchedSpace
 from accelsim.search.spaces import Spaces, none_is_valid
 from accelsim.search.stopping import asked
@@ -23,10 +27,15 @@ SHARES = (0.4, 0.3, 0.7, 1.0)
 """Of the time that is left, how much each part has: even mappings with perfect factors, uneven ones, with remainders
 even ones, uneven ones."""
 FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 28
-REMAINDERS_NODES, REMAINDERS_BYTES, REMAINDERS_SHAPES = 500_000, 64 << 20, 200_000
+REMAINDERS_NODES, REMAINDERS_BYTES, REMAINDERS_SHAPES = 300_000, 64 << 20, 200_000
+SLOWER = 20
 """Where the time is not limited: partial mappings that are looked at after the proof about even ones with perfect
 factors, uneven ones (fewer where cycles count, since each takes longer then) and those with remainders; bytes of
-tables; and tile shapes, above which those with remainders are looked for by walks alone. Each takes some seconds."""
+tables; and tile shapes, above which those with remainders are looked for by walks alone. Of those, where they are
+uneven or cycles count, a mapping takes so many times as long. Each part takes some seconds."""
+SEARCHING, COARSE_BYTES = 0.6, 128 << 20
+"""Of the time of a part, how much its search has; the rest is for coarse tables, where it proves nothing. And bytes of
+these, where the time is not limited."""
 MOST_PADDINGS = 8
 """Ways to round the bounds of windows up that are walked through."""
 
@@ -66,7 +75,9 @@ def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[
     machine, einsums, shares = encoded.architecture, [encoded.einsum], iter(SHARES)
     walked, perfect = [merged(first)], [merged(first)]
     aim_of_part = _in_share(aim, next(shares))
-    solved = widest(Spaces.of(*perfect), aim_of_part) or best_of(Spaces.of(*perfect), aim_of_part)
+    searching = _in_share(aim_of_part, SEARCHING)
+    solved = widest(Spaces.of(*perfect), searching) or best_of(Spaces.of(*perfect), searching)
+    _bound_coarsely(Spaces.of(*perfect), aim_of_part, solved)
     parts = [replace(solved.certificate, space=SearchedSpace(size=first.quick_size))]
     kinds = [(True, frozenset[str]()), (False, wider.imperfect), (True, wider.imperfect)]
     if wider.uneven is False:
@@ -76,7 +87,7 @@ def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[
         fixed_tiles = uneven and dims and any(level.dma is not None for level in machine.levels)
         aim_of_part = _in_share(aim, next(shares))
         if not limited and (dims or wider.uneven is None):
-            aim_of_part = _in_moderation(aim_of_part, remainders=bool(dims))
+            aim_of_part = _in_moderation(aim_of_part, uneven=uneven, remainders=bool(dims))
         if dims and not uneven and not hopeless:
             padded = _better_padding(first, aim_of_part, solved)
             einsums += [] if padded is None else [padded]
@@ -107,13 +118,32 @@ def _search_part(spaces: Spaces, aim: Aim, before: Solved) -> Solved:
         return replace(before, bound=floor, stop="interrupted")
     begin = replace(before, bound=math.inf, stop="exhausted", proved=-math.inf, solver=None, walked=False)
     try:
-        found = best_of(spaces, aim, solved=begin)
+        found = best_of(spaces, _in_share(aim, SEARCHING), solved=begin)
     except TooManyChoices:  # and no mapping is known
         found = replace(begin, bound=floor, stop="memory")
     if found.stop in ("memory", "nodes") and aim.watch.budget.seconds is None:
         found.stop = "effort"
     found.least_energy &= found.value >= before.value
+    _bound_coarsely(spaces, aim, found)
     return found
+
+
+def _bound_coarsely(spaces: Spaces, aim: Aim, found: Solved) -> None:
+    """Where a search left mappings open, bound their energy by coarse tables, which are ready soon on any machine."""
+    if found.certificate.proved or found.best is None or found.stop == "interrupted":
+        return
+    if not aim.objective.counts("energy") or any(floor_of(each, aim.objective) <= 0.0 for each in spaces):
+        return
+    least = math.inf
+    for space in spaces:
+        energy, cycles = least_costs(space)
+        most = Known(aim.objective, found.value, aim.most).most_energy(cycles)
+        seconds = None if aim.watch.end is None else aim.watch.end - time.monotonic()
+        if seconds is None or seconds > 0.0:
+            memory = COARSE_BYTES if seconds is None else aim.watch.budget.memory_bytes or MOST_BYTES
+            energy = max(energy, coarse_bound(space, most, seconds=seconds, memory=memory).bound)
+        least = min(least, aim.objective.value(energy, cycles) * (1.0 - SURE))
+    found.bound = max(found.bound, min(least, found.value))
 
 
 def _in_share(aim: Aim, share: float) -> Aim:
@@ -124,11 +154,12 @@ def _in_share(aim: Aim, share: float) -> Aim:
     return replace(aim, watch=replace(watch, until=now + share * (watch.started + watch.budget.seconds - now)))
 
 
-def _in_moderation(aim: Aim, *, remainders: bool) -> Aim:
+def _in_moderation(aim: Aim, *, uneven: bool, remainders: bool) -> Aim:
     """What is looked for among so many partial mappings, with tables so small, that it takes some seconds."""
-    most, nodes = (REMAINDERS_BYTES, REMAINDERS_NODES) if remainders else (FURTHER_BYTES, FURTHER_NODES)
-    if not remainders and aim.objective.counts("cycles"):
-        nodes = FURTHER_TIMED
+    most, nodes = FURTHER_BYTES, FURTHER_TIMED if aim.objective.counts("cycles") else FURTHER_NODES
+    if remainders:
+        slow = uneven or aim.objective.counts("cycles")
+        most, nodes = REMAINDERS_BYTES, REMAINDERS_NODES // SLOWER if slow else REMAINDERS_NODES
     budget = aim.watch.budget
     budget = replace(budget, memory_bytes=min(most, budget.memory_bytes or most))
     shapes = REMAINDERS_SHAPES if remainders else math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -80,9 +81,17 @@ def verdict(search: SearchResult) -> str:
         return proved(proof.space)
     part = widest_proved(search)
     if part is None:
-        return f"{above(proof.gap)} ({_unfinished(search)})"
+        near = min((each for each in search.parts if each.value <= proof.value), key=_gap, default=proof)
+        if near.gap > _MUCH_LESS * proof.gap:
+            return f"{above(proof.gap)} ({_unfinished(search)})"
+        return f"{above(near.gap)} of {mappings_of(near.space)}; of all {above(proof.gap)}"
     beyond = "with remainders" if proof.space.imperfect and not part.space.imperfect else "of even and uneven ones"
     return f"{proved(part.space)}; {above(proof.gap)} {beyond}"
+
+
+_gap = operator.attrgetter("gap")
+_MUCH_LESS = 0.5
+"""Of the gap of the whole space, that of a part that is worth telling."""
 
 
 def widest_proved(search: SearchResult) -> Certificate | None:

@@ -1,0 +1,583 @@
+"""A lower bound of the energy of all mappings of a space, from coarse tables to fine ones.
+
+A state of the tables is a tile shape, a reach, the copies of the output, and a price for a word of each tensor.
+
+- *Reach.* After a block with loops, only the tensors that its innermost loop does not move stay in place. So the state
+  is none, or one family of tensors and the passes over its dimensions that are left beyond the loops that it stays
+  through. The words into all tiles are the words of one pass times these passes.
+- *Price.* What a word costs at the level that it comes from. A level that keeps the tensor sets its own price. One that
+  passes it by divides the price by the children that share the word, and adds the transfer. The least cost is concave
+  in each price, so what lies between two prices is at least on their chord.
+- *Copies.* First reads that are not needed save energy in proportion to the copies of the output.
+- *Buckets.* Sizes of a dimension are bucketed. Words are those of the largest size, tiles must fit with the smallest,
+  and a loop leads between two buckets if it does for some of their members. So each mapping has a path through the
+  tables that costs no more than the mapping does.
+
+States through which all paths cost more than the best mapping known are dropped, and the buckets of the others are
+split: coarse-to-fine dynamic programming (Raphael, IEEE TPAMI 23(12), 2001). Axis letters as in `coarse_layout`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accelsim.inputs.divisors import divisors
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, Bools, Floats, Ints
+from accelsim.search.exact.coarse_kernel import cross, go_through
+from accelsim.search.exact.coarse_layout import AT_NETWORK, FACTS, SAME, Buckets, Crossing, Scratch
+from accelsim.search.exact.coarse_pairs_kernel import fit_axes, list_pairs
+from accelsim.search.exact.coarse_space import CoarseSpace
+
+RATIOS = (64.0, 8.0, 4.0, 2.0, 1.42, 1.0)
+"""Largest over smallest size of a bucket, round by round; at 1 each size has a bucket of its own."""
+SURE = 1e-9
+"""Relative: what rounding may be off."""
+COUNTED = 4.0
+"""Ratio from which on partial sums that come back are counted: before, more first reads would be spared than there
+are. At this one there are both rounds."""
+MOST_SHAPES = 10_000_000
+"""Shapes of a round, live or not, at most."""
+SPEED = 2e7
+"""Entries that a sweep over networks passes in a second, about: for the first estimate of time."""
+FEW = 10_000_000
+"""Entries that the tables of a round may have before fewer prices and copies are told apart."""
+LEAST_SECONDS = 0.05
+"""So long a round must take for an estimate of the next one."""
+Ints32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class CoarseRound:
+    """One round.
+
+    Attributes
+    ----------
+    ratio : float
+        Largest over smallest size of a bucket.
+    bound : float
+        Energy [pJ] that no mapping falls below, by this round alone.
+    shapes, states : int
+        Tile shapes that were looked at, at all levels, and states.
+    live : int
+        Shapes that are left.
+    seconds : float
+        CPU time of this process.
+    """
+
+    ratio: float
+    bound: float
+    shapes: int
+    states: int
+    live: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CoarseBound:
+    """What coarse tables prove.
+
+    Attributes
+    ----------
+    bound : float
+        Energy [pJ] that no valid mapping falls below; the best known one, where that is proved to be optimal.
+    proved : bool
+        Whether no mapping is better than the best known one.
+    rounds : tuple of CoarseRound
+    stop : str
+        Why there are no more rounds: `proved`, `sizes` (each has a bucket of its own), `timeout` or `memory`.
+    """
+
+    bound: float
+    proved: bool
+    rounds: tuple[CoarseRound, ...]
+    stop: str
+
+
+def coarse_bound(
+    space: MapSpace,
+    value: float = math.inf,
+    *,
+    seconds: float | None = None,
+    memory: int = 1 << 30,
+    ratios: Sequence[float] = RATIOS,
+) -> CoarseBound:
+    """Find an energy [pJ] that no valid mapping of a space falls below.
+
+    Parameters
+    ----------
+    space : MapSpace
+        Even or uneven, with or without remainders. `mapspace.merging.merged` makes it smaller.
+    value : float
+        Energy of the best mapping known; states of mappings that cost as much are dropped.
+    seconds : float, optional
+        CPU time after which no further round begins, or one that would take longer.
+    memory : int
+        Bytes that tables may take.
+    ratios : sequence of float
+        Of the buckets, round by round, descending.
+
+    Examples
+    --------
+    >>> from accelsim import load_architecture, load_workload
+    >>> from accelsim.search.mapper import map_einsum
+    >>> from accelsim.model.encode import encode
+    >>> machine, layer = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    >>> best = map_einsum(machine, layer, uneven=False, workers=1).best.energy_pj
+    >>> found = coarse_bound(MapSpace(encode(machine, layer)), best, ratios=(8,))
+    >>> 0.5 < found.bound / best <= 1
+    True
+    """
+    begun, coarse = time.process_time(), CoarseSpace(space)
+    best, stop, speed = min(coarse.macs * float(coarse.c.mac[0]), value), "sizes", SPEED
+    groups, live, rounds = [[np.arange(len(sizes))] for sizes in coarse.sizes], None, list[CoarseRound]()
+    plan = [(ratio, False) for ratio in ratios if ratio >= COUNTED]
+    plan += [(ratio, True) for ratio in ratios if ratio <= COUNTED]
+    for ratio, counted in plan:
+        start = time.process_time()
+        groups = [split_buckets(found, sizes, ratio) for found, sizes in zip(groups, coarse.sizes, strict=True)]
+        coarse.count(counted)
+        one = _Round(coarse, groups, ratio, live)
+        if not one.prepare(memory):
+            stop = "memory"
+            break
+        left = math.inf if seconds is None else begun + seconds - start
+        if rounds and left < one.work / speed:
+            stop = "timeout"
+            break
+        bound = one.sweep(value)
+        taken, live = time.process_time() - start, one.live
+        speed = one.work / taken if taken > LEAST_SECONDS else speed
+        many = sum(map(len, live.shapes)) if live else 0
+        rounds.append(CoarseRound(ratio, bound, one.shape_count, one.entries, many, taken))
+        best = max(best, min(bound, value))
+        if live is None or best >= value * (1.0 - SURE):
+            best, stop = value, "proved"
+            break
+    return CoarseBound(best, stop == "proved", tuple(rounds), stop)
+
+
+@dataclass(slots=True)
+class _Live:
+    """States that are live after a round: buckets, shapes, and which reaches of them."""
+
+    groups: list[list[Ints]]
+    buckets: Buckets
+    shapes: list[Ints]
+    states: list[Bools]
+
+
+class _Round:
+    """The tables of one round."""
+
+    def __init__(self, space: CoarseSpace, groups: list[list[Ints]], ratio: float, before: _Live | None) -> None:
+        self.space, self.c, self.groups, self.ratio, self.before = space, space.c, groups, ratio, before
+        self.live: _Live | None = None
+        self.buckets = self._make_buckets()
+        self.many = np.array([len(found) for found in groups], np.int64)
+        self.stride = np.array([math.prod(self.many[d + 1 :].tolist()) for d in range(space.dims)], np.int64)
+        self.work, self.shape_count, self.entries = 0.0, 0, 0
+
+    def _make_buckets(self) -> Buckets:
+        space, c = self.space, self.c
+        most = max(map(len, self.groups))
+        least, largest, fewest, passing = (np.ones((space.dims, most)) for _ in range(4))
+        for d, found in enumerate(self.groups):
+            for n, group in enumerate(found):
+                least[d, n], largest[d, n] = space.sizes[d][group[[0, -1]]]
+                passing[d, n], fewest[d, n] = space.passes[d][group[[0, -1]]]
+        room = 12 if self.ratio > 4 else 24 if self.ratio > 2 else 48 if self.ratio > 1.5 else 96
+        reaches, told = [], np.full(space.families, -1, np.int64)
+        counts = np.zeros(space.families, np.int64)
+        for f in range(space.families):
+            old, dims = self.before.buckets if self.before is not None else None, np.flatnonzero(space.family == f)
+            known = old.reach[f, : old.reaches[f]] if old is not None else np.ones(1)
+            axes = [fewest[d, : len(self.groups[d])] for d in dims]
+            reaches.append(_reaches(axes, known, room))
+            counts[f] = len(reaches[f])
+            if len(dims) == 1 and space.ragged[dims[0]]:
+                told[f] = dims[0] if counts[f] == len(self.groups[dims[0]]) == len(space.sizes[dims[0]]) else -1
+                reaches[f] = np.tile(reaches[f], 2)
+        reach = np.full((space.families, max(map(len, reaches), default=1)), np.inf)
+        for f, values in enumerate(reaches):
+            reach[f, : len(values)] = values
+        lacks = np.array([
+            space.family_of[t] >= 0 and not (c.relevant[t] & (space.family == space.family_of[t])).any()
+            for t in range(space.tensors)
+        ])  # fmt: skip
+        return Buckets(
+            least=least,
+            most=largest,
+            passes=fewest,
+            most_passes=passing,
+            ragged=space.ragged,
+            prime=np.array([divisors(int(bound))[1] if bound > 1 else 2 for bound in c.bounds], np.int64),
+            family=space.family,
+            family_of=space.family_of,
+            alone=lacks,
+            reach=reach,
+            first=np.cumsum([1, *map(len, reaches)]).astype(np.int64),
+            reaches=counts,
+            told=told,
+            needed=space.needed,
+        )
+
+    def prepare(self, memory: int) -> bool:
+        """List shapes, states and pairs; returns whether their tables take no more bytes of memory."""
+        space, levels = self.space, range(self.space.levels)
+        if math.prod(self.many.tolist()) > MOST_SHAPES:
+            return False
+        ends = (self.many - 1)[None, :], np.zeros((1, space.dims), np.int64)
+        self.shapes = [ends[0], *(self._shapes(2 * level) for level in levels[1:]), ends[1]]
+        self.around = [self._shapes(2 * level + 1) for level in levels]
+        self.fits, self.narrow = [], []
+        for level, shapes in enumerate(self.shapes):
+            least = np.stack([self.buckets.least[d, shapes[:, d]] for d in range(space.dims)])
+            fits, narrow = space.fit(level, least)
+            kept = fits.any(axis=1)
+            self.shapes[level] = np.ascontiguousarray(shapes[kept])
+            self.fits.append(np.ascontiguousarray(fits[kept]))
+            self.narrow.append(np.ascontiguousarray(narrow[kept]))
+        self.rows = [self._rows(shapes, 2 * level) for level, shapes in enumerate(self.shapes)]
+        for level in (0, -1):
+            self.rows[level][:, 0], self.rows[level][:, 1:] = 0, -1
+        self.rows_around = [self._rows(shapes, 2 * level + 1) for level, shapes in enumerate(self.around)]
+        sizes = self._choose_nodes(memory)
+        self.entries, self.shape_count = sum(sizes), sum(map(len, (*self.shapes, *self.around)))
+        left = memory - 8 * (self.entries + 2 * max(sizes))
+        self.within, self.across, self.ways, self.crossings = [], [], [], []
+        for level in levels:
+            self.ways.append(
+                self._grid([space.steps(level, d) for d in range(space.dims)], np.bitwise_or).astype(np.int64)
+            )
+            self.crossings.append(self._crossing(level, *self._spread(level)))
+            network = self.crossings[level]
+            pairs = self._pairs(level, left // 2)
+            if pairs is None:
+                return False
+            first, last = pairs
+            left -= 8 * (len(first) + len(last))
+            self.within.append(first)
+            self.across.append(last)
+            states = sizes[len(self.shapes) + level] / max(1, len(self.around[level]))
+            self.work += 2 * len(last) * states * len(network.masks) + 4 * len(first) * math.prod(self.lanes[level])
+        return True
+
+    def _choose_nodes(self, memory: int) -> list[int]:
+        """Choose prices and copies that tables tell apart, fewer where there are many states; returns their entries."""
+        output = self.space.output
+        few = FEW if self.ratio > 1.0 else memory // 32
+        for apart, fold in ((2.0, 2.0), (4.0, 2.0), (4.0, 4.0)) if self.space.returning else ((16.0, 1.0),):
+            self.prices, self.copies = self.space.price_nodes(apart), self.space.copy_nodes(fold)
+            self.lanes = [
+                (len(copies), math.prod(map(len, prices.rows(output))))
+                for copies, prices in zip(self.copies, self.prices, strict=True)
+            ]
+            tables = [*zip(self.rows, self.lanes, strict=True), *zip(self.rows_around, self.lanes, strict=False)]
+            sizes = [int((rows >= 0).sum()) * math.prod(lanes) for rows, lanes in tables]
+            if sum(sizes) <= few:
+                break
+        return sizes
+
+    def _shapes(self, place: int) -> Ints:
+        """Shapes that may be live at a place: the tile of level l at 2 l, the shape around its network at 2 l + 1."""
+        dims = range(self.space.dims)
+        if self.before is None:
+            return np.ascontiguousarray(np.indices(tuple(self.many)).reshape(len(dims), -1).T)
+        found = self.before.shapes[place]
+        for d in dims:
+            first = np.searchsorted([group[0] for group in self.groups[d]], [g[0] for g in self.before.groups[d]])
+            end = np.append(first[1:], len(self.groups[d]))
+            many = (end - first)[found[:, d]]
+            before = np.repeat(np.cumsum(many) - many, many)
+            rows = np.repeat(np.arange(len(found)), many)
+            parent = found[rows, d]
+            found = found[rows]
+            found[:, d] = first[parent] + np.arange(len(rows)) - before
+        return np.ascontiguousarray(found)
+
+    def _parents(self, shapes: Ints) -> Ints:
+        """The buckets of the round before that hold those of some shapes."""
+        assert self.before is not None
+        found = np.empty_like(shapes)
+        for d, groups in enumerate(self.before.groups):
+            bucket_of = np.concatenate([np.full(len(group), n) for n, group in enumerate(groups)])
+            found[:, d] = bucket_of[[group[0] for group in self.groups[d]]][shapes[:, d]]
+        return found
+
+    def _at_parent(self, place: int, parents: Ints) -> Ints:
+        """Which of the shapes that were live at a place these are, -1 if none."""
+        assert self.before is not None
+        many = tuple(len(found) for found in self.before.groups)
+        number = np.full(math.prod(many), -1, np.int64)
+        shapes = self.before.shapes[place]
+        number[np.ravel_multi_index(tuple(shapes.T), many)] = np.arange(len(shapes))
+        return np.asarray(number[np.ravel_multi_index(tuple(parents.T), many)])
+
+    def _passes(self, buckets: Buckets, shapes: Ints, f: int) -> Floats:
+        """Fewest passes of a family's dimensions at some shapes."""
+        dims = np.flatnonzero(self.space.family == f)
+        return np.asarray(buckets.passes[dims[None, :], shapes[:, dims]].prod(axis=1))
+
+    def _rows(self, shapes: Ints, place: int) -> Ints32:
+        """Row of each state, -1 if it cannot be live: int32[S, Q]."""
+        z, live = self.buckets, np.zeros((len(shapes), int(self.buckets.first[-1])), np.bool_)
+        live[:, 0] = True
+        if self.before is not None:
+            parents = self._parents(shapes)
+            states = self.before.states[place][self._at_parent(place, parents)]
+            live[:, 0] = states.any(axis=1)
+        for f in range(self.space.families):
+            first, end = z.first[f], z.first[f + 1]
+            reach = z.reach[f, : end - first]
+            live[:, first:end] = reach < self._passes(z, shapes, f)[:, None] * (1.0 - SAME)
+            if self.before is None:
+                continue
+            old = self.before.buckets
+            many, known = old.reaches[f], old.reach[f, : old.reaches[f]]
+            some = states[:, old.first[f] : old.first[f + 1]].reshape(len(states), -1, many)
+            some = np.logical_or.accumulate(np.logical_or.accumulate(some, axis=2), axis=1)
+            at = np.searchsorted(known, reach[: z.reaches[f]] * (1.0 + SAME), side="right") - 1
+            followed = np.append(reach[1 : z.reaches[f]], np.inf)  # as rounded down, it may be anything less
+            none = states[:, :1] & (followed > self._passes(old, parents, f)[:, None] * (1.0 - SAME))
+            live[:, first:end] &= (some[:, :, at] | none[:, None, :]).reshape(len(states), -1)
+        rows = np.full(live.shape, -1, np.int32)
+        rows[live] = np.arange(live.sum())
+        return rows
+
+    def _grid(self, found: Sequence[Ints] | Sequence[Floats], reduce: np.ufunc) -> Floats:
+        """What is known of the sizes of each dimension, outer first, reduced to buckets: float64[D, N, N]."""
+        most = int(self.many.max())
+        grid = np.zeros((len(found), most, most))
+        for d, (values, groups) in enumerate(zip(found, self.groups, strict=True)):
+            first = [group[0] for group in groups]
+            by_bucket = reduce.reduceat(reduce.reduceat(values, first, axis=0), first, axis=1)
+            grid[d, : len(groups), : len(groups)] = by_bucket
+        return grid
+
+    def _spread(self, level: int) -> tuple[Floats, Floats]:
+        """Least and most spread between buckets, and words that rest at most, outer first."""
+        space = self.space
+        both = [space.spreads(level, d) for d in range(space.dims)]
+        least = self._grid([np.where(low > 0.0, low, np.inf) for low, _ in both], np.minimum)
+        least[~np.isfinite(least)] = 0.0
+        spread = np.stack([least, self._grid([high for _, high in both], np.maximum)])
+        rests = np.zeros(least.shape)
+        for d, o, i in np.argwhere(least * space.ragged[:, None, None]).tolist():
+            low, high = spread[:, d, o, i].astype(np.int64).tolist()
+            rests[d, o, i] = space.rests[level][d][self.groups[d][i], low : high + 1].max(initial=0.0)
+        return spread, rests
+
+    def _axes(self, level: int, spread: Floats) -> tuple[Ints, Ints, Ints]:
+        """How the spreads between buckets fit the axes, as `fit_axes` takes it."""
+        begin = np.zeros((*spread.shape[1:3], spread.shape[3] + 1), np.int64)
+        ways = [(1, 1)]
+        for d, groups in enumerate(self.groups):
+            x, y = (np.array(self.space.factors(level, axis, d)) for axis in "xy")
+            for o, i in itertools.product(range(len(groups)), repeat=2):
+                begin[d, o, i] = len(ways)
+                least, most = spread[:, d, o, i].tolist()
+                if most == 1.0:
+                    ways.append((1, 1))
+                for one in x[x <= most].tolist() if most > 1.0 else ():
+                    other = y[(one * y >= least) & (one * y <= most)]
+                    ways += [(one, int(other[0]))] if len(other) else []
+                begin[d, o, i + 1] = len(ways)
+        on_x, on_y = np.array(ways, np.int64).T.copy()
+        return begin, on_x, on_y
+
+    def _pairs(self, level: int, room: int) -> tuple[Ints32, Ints32] | None:
+        """Pairs of shapes that a temporal block joins, and the network inside it; None if they take more bytes."""
+        network, size = self.crossings[level], self.c.fanout[level].tolist()
+        around, found = self.around[level], []
+        for outer, inner, ok, most in (
+            (self.shapes[level], around, self.ways[level], 0.0),
+            (around, self.shapes[level + 1], network.spread[0].astype(np.int64), float(network.children[0])),
+        ):
+            number = np.full(math.prod(self.many.tolist()), -1, np.int64)
+            number[inner @ self.stride] = np.arange(len(inner))
+            pairs = np.empty((1 << 16, 2), np.int32)
+            many = list_pairs(outer, inner, ok, network.spread, most, number, self.stride, pairs)
+            if many * 8 > room:
+                return None
+            if many > len(pairs):
+                pairs = np.empty((many, 2), np.int32)
+                list_pairs(outer, inner, ok, network.spread, most, number, self.stride, pairs)
+            found.append(pairs[:many])
+        if min(size) > 1:
+            axes = self._axes(level, network.spread)
+            found[1] = found[1][: fit_axes(around, self.shapes[level + 1], found[1], *axes, *size)]
+        return found[0], found[1]
+
+    def _crossing(self, level: int, spread: Floats, rests: Floats) -> Crossing:
+        """The network below a level, with what the level inside costs."""
+        space, c = self.space, self.c
+        inside, output, last = level + 1, space.output, level + 1 == space.levels
+        back = c.energy[level, output, BY_RETURN] if space.counted else 0.0
+        into = c.energy[level, :, BY_TRANSFER].copy()
+        into[output] += back
+        credit = np.array([back, 0.0])
+        if not last:
+            into += space.writes[inside]
+            if space.counted:
+                credit += [space.writes[inside, output] + space.reads[inside, output], space.finished[inside]]
+            if c.drain[inside]:
+                parts = c.word_parts[inside, output].min() / c.block[inside]
+                into[output] += c.energy[inside, output, BY_READ] * parts
+        children = c.fanout[level].astype(np.float64)
+        sharing = np.ones(space.tensors)
+        for t in range(space.tensors):
+            shared = c.reduction[level] if t == output else c.multicast[level, :, t]
+            sharing[t] = children[shared].prod()
+        linked = c.windowed & c.links[level]
+        linked[output] = False
+        above, below = (self.prices[at].rows(output) for at in (level, inside))
+        return Crossing(
+            spread=spread,
+            rests=rests,
+            sharing=sharing,
+            linked=linked,
+            into=into,
+            passing=c.energy[level, :, BY_TRANSFER].copy(),
+            credit=credit * float(c.whole[output]),
+            children=np.array([children.prod()]),
+            price=_padded(above),
+            prices=np.array([*map(len, above)], np.int64),
+            price_inside=_padded(below),
+            prices_inside=np.array([*map(len, below)], np.int64),
+            plain=np.array([*map(len, self.prices[level].values)], np.int64),
+            plain_inside=np.array([*map(len, self.prices[inside].values)], np.int64),
+            own=self.prices[inside].own,
+            tight=np.array([self.prices[inside].tight], np.int64),
+            copies=self.copies[level],
+            copies_inside=self.copies[inside],
+            masks=np.array(space.masks[inside], np.int64),
+            fits=self.fits[inside],
+            narrow=self.narrow[inside],
+            last=np.array([last], np.int64),
+            around=self.around[level],
+            inside=self.shapes[inside],
+            row_around=self.rows_around[level],
+            row_inside=self.rows[inside],
+        )
+
+    def sweep(self, value: float) -> float:
+        """Fill the tables, and note which states may lead to mappings below a value; returns the bound [pJ]."""
+        space, c, z, levels = self.space, self.c, self.buckets, self.space.levels
+        scratch = self._scratch()
+
+        def blank(rows: Ints32, level: int) -> Floats:
+            return np.full((int((rows >= 0).sum()), *self.lanes[level]), np.inf)
+
+        def flat(table: Floats) -> Floats:
+            return table.reshape(len(table), -1)
+
+        def through(level: int, forward: bool, tile: Floats, out: Floats) -> None:
+            rows = self.rows[level], self.rows_around[level]
+            shapes = self.shapes[level], self.around[level]
+            go_through(z, *shapes, *rows, self.ways[level], self.within[level], forward, flat(tile), flat(out))
+
+        inside = [blank(rows, level) for level, rows in enumerate(self.rows)]
+        around = [blank(rows, level) for level, rows in enumerate(self.rows_around)]
+        inside[levels][:] = 0.0
+        for level in reversed(range(levels)):
+            crossing, pairs = self.crossings[level], self.across[level]
+            cross(c, z, crossing, scratch, pairs, False, around[level], inside[level + 1])
+            through(level, False, inside[level], around[level])
+        bound = float(inside[0][0, 0, 0]) + space.certain if len(inside[0]) else math.inf
+        most = value * (1.0 - SURE)
+        before = blank(self.rows[0], 0)
+        before[:, 0, 0] = space.certain
+        live = [np.ones_like(self.rows[0], np.bool_)]
+        for level in range(levels):
+            after = blank(self.rows_around[level], level)
+            through(level, True, before, after)
+            around[level] += after
+            live.append(_alive(self.rows_around[level], around[level], most))
+            before = blank(self.rows[level + 1], level + 1)
+            cross(c, z, self.crossings[level], scratch, self.across[level], True, after, before)
+            inside[level + 1] += before
+            live.append(_alive(self.rows[level + 1], inside[level + 1], most))
+        live[-1][:] = live[-1].any()
+        places = [*itertools.chain(*zip(self.shapes, self.around, strict=False)), self.shapes[-1]]
+        kept = [states.any(axis=1) for states in live]
+        if all(each.any() for each in kept):
+            self.live = _Live(
+                self.groups, z, [each[k] for each, k in zip(places, kept, strict=True)],
+                [each[k] for each, k in zip(live, kept, strict=True)],
+            )  # fmt: skip
+        return bound
+
+    def _scratch(self) -> Scratch:
+        space = self.space
+        prices_of = [prices.rows(space.output) for prices in self.prices]
+        most = max(len(each) for prices in prices_of for each in prices)
+        many = max(prices for _, prices in self.lanes)
+        lanes = max(
+            math.prod(max(len(a), len(b)) for a, b in zip(above, below, strict=True))
+            for above, below in itertools.pairwise(prices_of)
+        )
+        return Scratch(
+            facts=np.zeros((space.tensors, FACTS)),
+            words=np.zeros((space.families + 1, space.tensors)),
+            families=np.zeros((space.families, AT_NETWORK)),
+            reads=np.zeros(space.tensors),
+            own=np.zeros(space.tensors, np.int64),
+            down=np.zeros((space.tensors, most), np.int64),
+            beyond=np.zeros((space.tensors, most)),
+            lanes=np.zeros((2, lanes)),
+            target=np.zeros(many, np.int64),
+            cost=np.zeros(many),
+        )
+
+
+def _alive(rows: Ints32, costs: Floats, most: float) -> Bools:
+    """States that may be on the way to a mapping below a value: bool[S, Q]."""
+    found = rows >= 0
+    found[found] = costs.reshape(len(costs), -1).min(axis=1) < most
+    return found
+
+
+def split_buckets(groups: list[Ints], sizes: Ints, ratio: float) -> list[Ints]:
+    """Split buckets into those whose sizes differ by less than a ratio; 1 and the whole bound stay alone.
+
+    >>> sizes = np.array([1, 2, 3, 4, 6, 12])
+    >>> [sizes[group].tolist() for group in split_buckets([np.arange(6)], sizes, 2)]
+    [[1], [2, 3], [4, 6], [12]]
+    """
+    found: list[list[int]] = []
+    for group in groups:
+        begun = False
+        for at in group.tolist():
+            apart = at in (0, 1, len(sizes) - 1)
+            if begun and not apart and sizes[at] < sizes[found[-1][0]] * ratio:
+                found[-1].append(at)
+            else:
+                found.append([at])
+            begun = True
+    return [np.array(group) for group in found]
+
+
+def _reaches(axes: list[Floats], known: Floats, room: int) -> Floats:
+    """Passes beyond a reach that tables tell apart: products of those of dimensions, or some, and known ones."""
+    found = np.ones(1)
+    for values in axes:
+        found = np.unique(np.multiply.outer(found, values))
+    if len(found) > room:
+        spaced = np.geomspace(1.0, found[-1], room)
+        found = found[np.unique(np.searchsorted(found, spaced * (1.0 + SAME), side="right") - 1)]
+    return np.unique(np.concatenate([known, found]))
+
+
+def _padded(rows: list[Floats]) -> Floats:
+    found = np.full((len(rows), max(map(len, rows))), np.inf)
+    for n, row in enumerate(rows):
+        found[n, : len(row)] = row
+    return found
