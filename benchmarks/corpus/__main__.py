@@ -111,13 +111,13 @@ class Row:
 
 
 def machines(folder: Path) -> Iterator[tuple[str, Architecture, dict[str, int]]]:
-    """Machines by name, and the bits of words of their layers."""
+    """Machines by name, and the bits of words of their layers; those of `HARD` come last."""
     for name in SHIPPED:
         yield name, load_architecture(name), {}
     for name in SHIPPED[:7]:
         yield f"{name}@int8", load_architecture(name), NARROW | SUMS
-    for path in sorted((HERE / "machines").glob("*.yaml")):
-        yield path.stem, load_architecture(path), {} if path.stem in WIDE else NARROW | SUMS
+    own = sorted({path.stem for path in (HERE / "machines").glob("*.yaml")}.difference(HARD))
+    yield from map(_own, own)
     for seed in LADDERS:
         yield f"ladder{seed}", load_architecture({"architecture": _ladder(seed)}), NARROW | SUMS if seed % 2 else {}
     for place in OTHERS:
@@ -126,15 +126,20 @@ def machines(folder: Path) -> Iterator[tuple[str, Architecture, dict[str, int]]]
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 command.main(["import", f"{FOREIGN / place}.yaml", "-o", str(folder / name)])
             yield name, load_architecture(folder / name / "architecture.yaml"), NARROW
+    yield from map(_own, HARD)
+
+
+def _own(name: str) -> tuple[str, Architecture, dict[str, int]]:
+    return name, load_architecture(HERE / "machines" / f"{name}.yaml"), {} if name in WIDE else NARROW | SUMS
 
 
 def _ladder(seed: int) -> dict[str, object]:
     return dict(yaml.safe_load(ladder(seed))["architecture"])
 
 
-def layers(bits: dict[str, int], hard: bool) -> Workload:
+def layers(machine: str, bits: dict[str, int]) -> Workload:
     """Layers of a machine, with words of so many bits."""
-    read = yaml.safe_load((HERE / ("layers_hard.yaml" if hard else "layers.yaml")).read_text())
+    read = yaml.safe_load((HERE / ("layers_hard.yaml" if machine in HARD else "layers.yaml")).read_text())
     read["workload"]["bits"] = bits
     return load_workload(read)
 
@@ -245,7 +250,7 @@ def main() -> int:
         named = (
             (name, machine, layer)
             for name, machine, bits in machines(Path(folder))
-            for layer in layers(bits, name in HARD).layers
+            for layer in layers(name, bits).layers
         )
         problems = [(*each, goal) for each in named for goal in GOALS]
         warm = {goal: solve(problems[0][1], problems[0][2], goal, LONG, space) for goal in arguments.goals}
