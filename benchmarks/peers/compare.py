@@ -199,8 +199,9 @@ def compare(loaded: Sequence[Peer], options: argparse.Namespace) -> None:
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
     sys.stdout.writelines(f"{space}\n" for space in spaces)
     sys.stdout.write(
-        "ours searches what `spaces` says after the stroke, without remainders, spatial loops as the peer's\n"
+        "ours searches what `spaces` says after the stroke, without remainders, spatial loops as the peer's;\n"
     )
+    sys.stdout.write("its tiles also stay where loops outside the fanouts above them step without moving them\n")
 
 
 if __name__ == "__main__":
