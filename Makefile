@@ -46,7 +46,7 @@ bench: $(INSTALLED)  ## time the cost model: mappings evaluated per second
 bench-map: $(INSTALLED)  ## time the exact mapper: GEMM, VGG-16 conv3_2 and ResNet-50 on each machine
 	@$(BIN)/python benchmarks/mapping.py
 
-bench-corpus: $(INSTALLED)  ## prove what users map: 50 machines x 12 layers x 4 goals, with what was proved before
+bench-corpus: $(INSTALLED)  ## prove what users map: 59 machines, 12 or 19 layers, 4 goals, with what was proved before
 	@$(BIN)/python benchmarks/corpus
 
 reference: $(INSTALLED)  ## write the commands, names and keys in docs/ anew

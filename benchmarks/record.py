@@ -102,7 +102,7 @@ def record(path: Path, every: int, seconds: float, *, commands_too: bool) -> Non
         named = [
             (name, machine, layer)
             for name, machine, bits in corpus.machines(Path(folder))
-            for layer in corpus.layers(bits).layers
+            for layer in corpus.layers(name, bits).layers
         ]
         for goal in corpus.GOALS:
             solve(named[0][1], named[0][2], goal, seconds)  # compiles

@@ -1,17 +1,17 @@
 """AccelForge's recorded machines, problems and runs in our terms.
 
-Its outputs count like ours with `drain_reads`. Energies per bit become energies per word of 8 bits, so that no access
-is rounded up; all leakage stands at the outermost level, because instances that are not in use leak too.
+Its outputs count like ours with `drain_reads`. A word of a level is a value as wide as that memory holds it, so that no
+access is rounded up; all leakage stands at the outermost level, because instances that are not in use leak too. Any
+part may have fanouts: they are those of the level above it, and a third one takes a level that keeps nothing.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ from typing import Any
 import yaml
 from nest import Nest, Node, Peer, Step
 
+from accelsim.importers.values import axis_products
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.workload import Einsum, Tensor
 
 ROLES = {"input": "Inputs", "weight": "Weights", "output": "Outputs"}
 METRICS = {"energy": "energy", "cycles": "latency", "edp": "edp"}
+SPACE = "uneven mappings without remainders, nodes in the order of the memories and inside the fanouts above them"
 WORD = 8
 Json = dict[str, Any]
 
@@ -35,26 +37,61 @@ def machine_path(folder: Path, machine: str) -> Path:
     return folder / "machines" / f"arch_{machine}.json"
 
 
-def read_parts(folder: Path, machine: str) -> list[Json]:
+def read_parts(record: Path) -> list[Json]:
     """Components of a machine, outermost first."""
-    parts: list[Json] = json.loads(machine_path(folder, machine).read_text())["levels_outer_to_inner"]
+    parts: list[Json] = json.loads(record.read_text())["levels_outer_to_inner"]
     return parts
 
 
+@dataclass(frozen=True, slots=True)
+class Fanout:
+    """One fanout of a part: our level and axis that stand for it."""
+
+    part: str
+    spatial: Json
+    level: str
+    axis: str
+
+
+def read_fanouts(parts: list[Json]) -> list[Fanout]:
+    """Return the fanouts of a machine, outermost first: two below each level."""
+    found: list[Fanout] = []
+    level, free = "", ""
+    for part in parts:
+        for spatial in part["spatial"]:
+            if not level:
+                raise ValueError(f"{part['name']} has several instances, and no memory stands above it")
+            if spatial.get("loop_bounds"):
+                raise ValueError(f"{part['name']} bounds the loops of {spatial['name']}, which is not read")
+            if not free:
+                level, free = f"{part['name']} {spatial['name']}", "xy"
+            found.append(Fanout(part["name"], spatial, level, free[0]))
+            free = free[1:]
+        if part["kind"] == "Memory":
+            level, free = part["name"], "xy"
+    return found
+
+
 def load_machine(name: str, parts: list[Json]) -> Architecture:
-    """Read a machine; the fanouts of a container are those of the level before it, x first."""
-    mac = parts[-1]
+    """Read a machine."""
+    mac, every = parts[-1], frozenset(ROLES.values())
     clock_hz = _rate(mac, "compute")
     levels: list[Level] = []
     energies = {(mac["name"], "*", "compute"): mac["actions"]["compute"]["energy_pj"]}
-    for part in parts[:-1]:
-        if part["kind"] == "Container":
-            x, y = (Axis(spatial["fanout"]) for spatial in part["spatial"])
-            levels[-1] = replace(levels[-1], x=x, y=y)
-            continue
-        levels.append(_level(part, clock_hz))
-        for action, of in part["actions"].items():
-            energies[part["name"], "*", action] = of["energy_pj"] * WORD / of["bits_per_action"]
+    fanouts = read_fanouts(parts)
+    for part in parts:
+        for fanout in (each for each in fanouts if each.part == part["name"]):
+            if levels[-1].name != fanout.level:
+                levels.append(Level(fanout.level, "", WORD, bypass=every))
+            reused = frozenset(ROLES[role] for role in fanout.spatial["may_reuse"])
+            axis = Axis(fanout.spatial["fanout"], reused == every or reused, "Outputs" in reused)
+            levels[-1] = replace(levels[-1], x=axis) if fanout.axis == "x" else replace(levels[-1], y=axis)
+        if part["kind"] not in ("Memory", "Container") and part is not mac:
+            raise ValueError(f"{part['name']} is a {part['kind']}, which is not read")
+        if part["kind"] == "Memory":
+            levels.append(_level(part, clock_hz))
+            for action, of in part["actions"].items():
+                energies[part["name"], "*", action] = of["energy_pj"] * _width(part) / of["bits_per_action"]
     watts = sum(part.get("leak_power_w_total", 0.0) for part in parts)
     energies[levels[0].name, "*", "leak"] = watts / float(clock_hz) * 1e12
     table = EnergyTable({key: EnergyEntry(pj, "AccelForge") for key, pj in energies.items()})
@@ -69,6 +106,11 @@ def _rate(part: Json, action: str) -> Fraction:
     return Fraction(part["actions"][action]["throughput_actions_per_s"])
 
 
+def _width(part: Json) -> int:
+    """Bits of a value as a memory holds it."""
+    return int(part.get("bits_per_value", WORD))
+
+
 def _level(part: Json, clock_hz: Fraction) -> Level:
     """One memory; reads and writes share a port unless its latency is the larger of theirs."""
     keep = frozenset(ROLES[role] for role in part["must_keep"]) if isinstance(part["must_keep"], list) else frozenset()
@@ -78,7 +120,7 @@ def _level(part: Json, clock_hz: Fraction) -> Level:
         part["name"],
         part["kind"],
         WORD,
-        size_words=None if size == "inf" else int(size) // WORD,
+        size_words=None if size == "inf" else int(size) // _width(part),
         keep=keep,
         bypass=frozenset(ROLES.values()) - may,
         drain_reads=size != "inf",
@@ -87,7 +129,7 @@ def _level(part: Json, clock_hz: Fraction) -> Level:
     for action, of in part["actions"].items():
         if of["throughput_actions_per_s"] == "inf":
             return level
-        rate = _rate(part, action) * Fraction(of["bits_per_action"]) / WORD / clock_hz
+        rate = _rate(part, action) * Fraction(of["bits_per_action"]) / _width(part) / clock_hz
         rates.append(rate.limit_denominator(10**6))
     if part["total_latency_expr_s"].startswith("max"):
         return replace(level, read_bandwidth=rates[0], write_bandwidth=rates[1])
@@ -109,54 +151,47 @@ def load_einsum(path: Path) -> Einsum:
     return Einsum(path.stem, dims, tuple(tensors))
 
 
-def spatial_choices(parts: list[Json], einsum: Einsum) -> tuple[Constraints, ...]:
+def read_constraints(parts: list[Json], einsum: Einsum) -> Constraints:
     """Return what a machine allows of spatial loops.
 
-    `must_reuse` allows only loops that leave a tensor in place. `min_usage` of 1 asks for the most instances that
-    divisors of the bounds can use; where several choices of bounds use as many, each is one result.
+    `must_reuse` allows only loops that leave a tensor in place. `min_usage` asks for a share of the instances, or as
+    many as divisors of the bounds can use; outer fanouts come first where several take their loops from one dimension.
     """
     relevant = {tensor.role: tensor.dims for tensor in einsum.tensors}
-    for above, part in itertools.pairwise(parts):
-        blocks: list[list[Block]] = []
-        for spatial in part["spatial"]:
-            only = set(einsum.dims).difference(*(relevant[ROLES[role]] for role in spatial["must_reuse"]))
-            blocks.append([Block(only=frozenset(only))])
-            if spatial["min_usage"] == 1:
-                divisors = [
-                    [Factor(d, n, n) for n in range(1, b + 1) if b % n == 0]
-                    for d, b in einsum.dims.items()
-                    if d in only
-                ]
-                used = {choice: math.prod(f.low for f in choice) for choice in itertools.product(*divisors)}
-                most = max(n for n in used.values() if n <= spatial["fanout"])
-                blocks[-1] = [Block(choice, frozenset(only)) for choice, n in used.items() if n == most]
-        if blocks:
-            return tuple(
-                Constraints((LevelConstraint(above["name"], x=x, y=y),)) for x, y in itertools.product(*blocks)
-            )
-    return (Constraints(),)
+    fanouts, every = read_fanouts(parts), set(einsum.dims)
+    allowed = [every.difference(*(relevant[ROLES[role]] for role in f.spatial["must_reuse"])) for f in fanouts]
+    bounds = [(bound, tuple(i for i, dims in enumerate(allowed) if dim in dims)) for dim, bound in einsum.dims.items()]
+    reached = axis_products(tuple(bounds), tuple(fanout.spatial["fanout"] for fanout in fanouts))
+    asked: dict[str, dict[str, Block]] = {}
+    for i, fanout in enumerate(fanouts):
+        least = math.ceil(fanout.spatial["min_usage"] * fanout.spatial["fanout"])
+        least = max(1, min(least, max(used[i] for used in reached)))
+        reached = {used for used in reached if used[i] >= least}
+        asked.setdefault(fanout.level, {})[fanout.axis] = Block(only=frozenset(allowed[i]), least=least)
+    nothing = Block()
+    return Constraints(tuple(LevelConstraint(level, x=of["x"], y=of.get("y", nothing)) for level, of in asked.items()))
 
 
 def read_nest(lines: list[str], parts: list[Json], einsum: Einsum) -> Nest | None:
     """Mapping of a run, or None if a loop leaves a remainder; spatial loops name their axis of the machine."""
-    axes = {spatial["name"]: "xy"[i] for part in parts for i, spatial in enumerate(part["spatial"])}
+    places = {fanout.spatial["name"]: (fanout.axis, fanout.level) for fanout in read_fanouts(parts)}
     tile = dict(einsum.dims)
     nest: list[Node | Step] = []
     for line in lines:
-        if node := re.fullmatch(r"\[(\w+) in (\w+)\]", line):
-            nest.append(Node(node[2], node[1]))
+        if node := re.fullmatch(r"\[([\w,]+) in (\w+)\]", line):
+            nest += [Node(node[2], tensor) for tensor in node[1].split(",")]
         elif loop := re.fullmatch(r"[TS](?:-(\w+))?-(\w+) in .* shape=(\d+)", line):
             axis, dim, below = loop.groups()
             if tile[dim] % int(below):
                 return None
-            nest.append(Step(dim, tile[dim] // int(below), axes.get(axis, "")))
+            nest.append(Step(dim, tile[dim] // int(below), *places.get(axis, ("", ""))))
             tile[dim] = int(below)
     return nest
 
 
 def write_nest(nest: Nest, parts: list[Json], einsum: Einsum) -> list[list[Any]]:
     """Write a nest as AccelForge has it: loops with the tile below them, spatial ones with their name and container."""
-    axes = {"xy"[i]: [spatial["name"], part["name"]] for part in parts for i, spatial in enumerate(part["spatial"])}
+    names = {(fanout.axis, fanout.level): [fanout.spatial["name"], fanout.part] for fanout in read_fanouts(parts)}
     tile = dict(einsum.dims)
     rows: list[list[Any]] = []
     for item in nest:
@@ -165,7 +200,7 @@ def write_nest(nest: Nest, parts: list[Json], einsum: Einsum) -> list[list[Any]]
         rows.append(
             [item.level, item.tensor]
             if isinstance(item, Node)
-            else [item.dim, tile[item.dim], *axes.get(item.axis, ["", ""])]
+            else [item.dim, tile[item.dim], *names.get((item.axis, item.level), ["", ""])]
         )
     return rows
 
@@ -176,6 +211,26 @@ def unit(objective: str, architecture: Architecture) -> float:
     return {"energy": 1e12, "cycles": hertz, "edp": 1e12 * hertz}[objective]
 
 
+def given_peer(files: tuple[Path, Path], objective: str, answer: Json) -> Peer:
+    """Return what a search found just now for a described machine and a problem."""
+    parts, einsum = read_parts(files[0]), load_einsum(files[1])
+    machine = load_machine(files[0].stem, parts)
+    return Peer(
+        "AccelForge",
+        machine.name,
+        einsum.name,
+        objective,
+        machine,
+        einsum,
+        read_constraints(parts, einsum),
+        SPACE,
+        answer["value"] * unit(objective, machine),
+        answer["seconds"],
+        read_nest(answer["mapping"], parts, einsum),
+        files=files,
+    )
+
+
 def load_peers(folder: Path) -> Iterator[Peer]:
     """Return the least value of each machine, problem and objective among all runs in the same map space."""
     runs: dict[tuple[str, str], list[tuple[str, Json]]] = {}
@@ -184,9 +239,10 @@ def load_peers(folder: Path) -> Iterator[Peer]:
         if variant in ([], ["open"], ["fix"]):
             runs.setdefault((machine, problem), []).append((metric, json.loads(path.read_text())))
     for (machine, problem), some in runs.items():
-        parts, einsum = read_parts(folder, machine), load_einsum(folder / "workloads" / f"{problem}.yaml")
-        architecture, choices = load_machine(machine, parts), spatial_choices(parts, einsum)
-        bits = {part["name"]: part["actions"] for part in parts if part["kind"] == "Memory"}
+        files = machine_path(folder, machine), folder / "workloads" / f"{problem}.yaml"
+        parts, einsum = read_parts(files[0]), load_einsum(files[1])
+        architecture, constraints = load_machine(machine, parts), read_constraints(parts, einsum)
+        memories = {part["name"]: part for part in parts if part["kind"] == "Memory"}
         for objective, metric in METRICS.items():
             seconds = [run["cpu_s"] for of, run in some if of == metric]
             if not seconds:
@@ -195,8 +251,10 @@ def load_peers(folder: Path) -> Iterator[Peer]:
             counts = {}
             for key, count in best["detail"].items():
                 _, kind, *place = key.split(".")
-                if kind == "action" and place[0] in bits:
-                    counts[place[0], place[1], place[2]] = count * bits[place[0]][place[2]]["bits_per_action"] / WORD
+                if kind == "action" and place[0] in memories:
+                    memory = memories[place[0]]
+                    words = count * memory["actions"][place[2]]["bits_per_action"] / _width(memory)
+                    counts[place[0], place[1], place[2]] = words
             value = best["best"][metric] * unit(objective, architecture)
             nest = read_nest(next(iter(best["mapping"].values())), parts, einsum)
             yield Peer(
@@ -206,9 +264,11 @@ def load_peers(folder: Path) -> Iterator[Peer]:
                 objective,
                 architecture,
                 einsum,
-                choices,
+                constraints,
+                SPACE,
                 value,
                 min(seconds),
                 nest,
                 counts,
+                files=files,
             )

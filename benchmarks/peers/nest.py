@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping as StringMap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from accelsim.inputs.architecture import Architecture, Axis, Level
 from accelsim.inputs.constraints import Constraints
@@ -25,11 +26,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One loop of a nest, spatial if it has an axis (`x` or `y`)."""
+    """One loop of a nest, spatial if it has an axis (`x` or `y`); `level` says whose, where that is known."""
 
     dim: str
     bound: int
     axis: str = ""
+    level: str = ""
 
 
 Nest = Sequence[Node | Step]
@@ -44,8 +46,10 @@ class Peer:
 
     Attributes
     ----------
-    constraints : tuple of Constraints
-        The tool's choices of spatial loops; its map space is the union of what each of them leaves.
+    constraints : Constraints
+        What the tool allows of spatial loops.
+    space : str
+        What the tool searches, beginning with `even` or `uneven`.
     value : float
         The tool's optimum by its own model [pJ, cycles or pJ*cycle].
     seconds : float
@@ -58,6 +62,8 @@ class Peer:
         Whether the tool charges the first read of a partial sum, which we do not.
     note : str
         What else is to be known of it.
+    files : tuple of Path
+        Machine and problem as the tool's own environment reads them.
     """
 
     tool: str
@@ -66,13 +72,15 @@ class Peer:
     objective: str
     architecture: Architecture
     einsum: Einsum
-    constraints: tuple[Constraints, ...]
+    constraints: Constraints
+    space: str
     value: float
     seconds: float
     nest: Nest | None
     counts: Counts = field(default_factory=dict)
     first_reads: bool = False
     note: str = ""
+    files: tuple[Path, ...] = ()
 
 
 @dataclass(slots=True)
@@ -120,7 +128,7 @@ def as_nest(mapping: Mapping, einsum: Einsum) -> Nest:
                 else:
                     place = at
             nest.insert(place, Node(level.level, tensor.name))
-        nest += [Step(loop.dim, loop.bound, axis) for axis in ("x", "y") for loop in getattr(level, axis)]
+        nest += [Step(loop.dim, loop.bound, axis, level.level) for axis in "xy" for loop in getattr(level, axis)]
         nest += [Step(loop.dim, loop.bound) for loop in level.temporal if loop.bound > 1]
     return nest
 
@@ -138,6 +146,7 @@ def unroll(architecture: Architecture, einsum: Einsum, nest: Nest) -> tuple[Arch
     levels = [replace(outer, bandwidth=None, read_bandwidth=None, write_bandwidth=None)]
     kept = [frozenset(roles)]
     loops: list[dict[str, list[Loop]]] = [{"": [], "x": [], "y": []}]
+    owners = [""]  # of the spatial loops of each level
 
     def enter(name: str, like: Level, tensors: frozenset[str]) -> None:
         keep = frozenset(roles[tensor] for tensor in tensors)
@@ -145,6 +154,7 @@ def unroll(architecture: Architecture, einsum: Einsum, nest: Nest) -> tuple[Arch
         levels.append(Level(name, like.component, like.word_bits, keep=keep, bypass=rest, drain_reads=like.drain_reads))
         kept.append(tensors)
         loops.append({"": [], "x": [], "y": []})
+        owners.append("")
 
     for item in nest:
         if isinstance(item, Node):
@@ -154,13 +164,17 @@ def unroll(architecture: Architecture, einsum: Einsum, nest: Nest) -> tuple[Arch
                 own = {key: entry for key, entry in entries.items() if key[0] == item.level}
                 entries |= {(name, role, action): entry for (_, role, action), entry in own.items()}
             continue
-        here = loops[-1]
-        if any(loop.dim == item.dim for loop in here[item.axis]) or (not item.axis and (here["x"] or here["y"])):
+        here, spread = loops[-1], bool(loops[-1]["x"] or loops[-1]["y"])
+        again = any(loop.dim == item.dim for loop in here[item.axis])
+        if again or (spread and (not item.axis or owners[-1] != item.level)):
             enter(f"loops {len(levels)}", outer, frozenset())
         loops[-1][item.axis].append(Loop(item.dim, item.bound))
+        owners[-1] = item.level if item.axis else owners[-1]
     mapped = []
-    for i, (level, tensors, here) in enumerate(zip(levels, kept, loops, strict=True)):
-        x, y = (Axis(math.prod(loop.bound for loop in here[axis])) for axis in "xy")
+    for i, (level, tensors, here, owner) in enumerate(zip(levels, kept, loops, owners, strict=True)):
+        networks = (originals[owner].x, originals[owner].y) if owner in originals else (Axis(), Axis())
+        sizes = (math.prod(loop.bound for loop in here[axis]) for axis in "xy")
+        x, y = (replace(network, size=size) for network, size in zip(networks, sizes, strict=True))
         levels[i] = replace(level, x=x, y=y)
         mapped.append(LevelMapping(level.name, tuple(here[""]), tuple(here["x"]), tuple(here["y"]), tensors))
     return replace(architecture, levels=tuple(levels), energy=EnergyTable(entries)), Mapping(tuple(mapped))

@@ -131,6 +131,8 @@ def load_peers(folder: Path) -> Iterator[Peer]:
         )
         nest = read_nest(best, [level.name for level in architecture.levels], spread, einsum)
         note = "its loop order was given" if "temporal_ordering" in run["mapping_spec"][0] else ""
+        kind, limit = run.get("temporal_mapping_type", "uneven"), run["lpf_limit"]
+        space = f"{kind} mappings of at most {limit} loops, without remainders, spatial loops given"
         yield Peer(
             "ZigZag",
             machine,
@@ -138,7 +140,8 @@ def load_peers(folder: Path) -> Iterator[Peer]:
             "energy",
             architecture,
             einsum,
-            (constraints,),
+            constraints,
+            space,
             best["energy_pJ"],
             run["cpu_s"],
             nest,
