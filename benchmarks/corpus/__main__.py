@@ -157,8 +157,6 @@ def solve(machine: Architecture, layer: Einsum, goal: str, seconds: float, space
         return math.inf, math.inf, time.process_time() - before
     assert found.certificate is not None
     value, gap = Objective.parse(goal).of(found.best), 0.0 if found.certificate.proved else found.certificate.gap
-    if found.uneven_bound is not None:
-        gap = value / found.uneven_bound - 1.0 if found.uneven_bound > 0.0 else math.inf
     return value, math.inf if gap is None else gap, time.process_time() - before
 
 

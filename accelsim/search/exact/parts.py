@@ -33,7 +33,7 @@ SLOWER = 20
 factors, uneven ones (fewer where cycles count, since each takes longer then) and those with remainders; bytes of
 tables; and tile shapes, above which those with remainders are looked for by walks alone. Of those, where they are
 uneven or cycles count, a mapping takes so many times as long. Each part takes some seconds."""
-SEARCHING, COARSE_BYTES = 0.6, 128 << 20
+SEARCHING, COARSE_BYTES = 0.6, 288 << 20
 """Of the time of a part, how much its search has; the rest is for coarse tables, where it proves nothing. And bytes of
 these, where the time is not limited."""
 MOST_PADDINGS = 8
