@@ -61,8 +61,8 @@ def map_layer(
     Examples
     --------
     >>> import accelsim
-    >>> accelsim.map_layer("two_level", "conv1d")
-    <LayerResult conv1d on two_level: 4.322 nJ, 24 ns, optimal (proved)>
+    >>> accelsim.map_layer("two_level", "conv1d").energy_pj
+    4322.46288
     """
     given = {"layer": layer, "params": params, "constraints": constraints, "require": require, "inputs": inputs}
     asked = Asked(objective, mapspace, factors, top, sample, seed, time_limit, memory_limit, jobs, cache, on_progress)
@@ -148,7 +148,8 @@ def pareto(
     Examples
     --------
     >>> import accelsim
-    >>> len(accelsim.pareto("two_level", "gemm", ("energy", "capacity:BUF")))
+    >>> narrow = {"mapspace": "even", "factors": "perfect"}
+    >>> len(accelsim.pareto("two_level", "gemm", ("energy", "capacity:BUF"), **narrow))
     5
     """
     asked = Asked("energy", mapspace, factors, 1, None, 0, time_limit, memory_limit, jobs, True, on_progress)
