@@ -19,8 +19,8 @@ from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.search.descent import FIRST_WALKS, SHORT, Descent, choices_of
 from accelsim.search.descent_kernel import MANY_DRAWN
-from accelsim.search.exact import bounds, mapper
-from accelsim.search.exact.aim import Aim, Watch
+from accelsim.search.exact import bounds, optimum
+from accelsim.search.exact.aim import Aim, Solved, Watch
 from accelsim.search.exact.front import front_of, map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
@@ -104,8 +104,9 @@ def test_first_walks__look_at_no_more_mappings_than_there_are():
     aim = Aim(Objective.parse("energy"), np.full(3, np.inf), 1, watch)
     for machine, layer in (problem(7, most=2000)[:2], (load_architecture("eyeriss"), load_workload("conv").layers[0])):
         space = space_of(machine, layer)
-        descent = mapper._descent(space, aim)
-        descent.go(FIRST_WALKS)
+        solved = Solved()
+        optimum.walk_in(space, space, aim, solved, None)
+        ((descent, _),) = solved.descents
         steps = space.size // FIRST_WALKS if space.size < 20_000 else SHORT
         assert descent.evaluated == FIRST_WALKS * (MANY_DRAWN + steps)
 

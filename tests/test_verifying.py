@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 
 from accelsim.designs.work import mapping_text
@@ -21,8 +22,9 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results import Provenance
-from accelsim.results.output import evaluation_json, map_json, mapping_json, read_mapping_json
+from accelsim.results.output import evaluation_json, front_json, map_json, mapping_json, read_mapping_json
 from accelsim.results.verifying import Task, verify, verify_layer
+from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
 from tests.strategies import cases
@@ -134,6 +136,25 @@ def test_verify__a_false_certificate_is_found():
     assert wrong == ["lower bound", "gap"]
 
 
+def test_verify__a_value_that_no_mapping_has_is_found(monkeypatch):
+    """In a part of the space, or in one column of a front, neither of them proved; value and gap fit together."""
+    monkeypatch.setattr("accelsim.search.exact.parts.REMAINDERS_SHAPES", 1)
+    machine, layer = load_architecture("eyeriss"), load_workload(yaml.safe_load(GEMM)).layers[0]
+    good = map_json(map_einsum(machine, layer, imperfect="auto"), NOWHERE, machine_json(machine))
+    front = map_front(machine, layer, ("energy", "cycles"), imperfect="auto", uneven=None)
+    ends = front_json(front, NOWHERE, machine_json(machine))
+    best = good["search"]["certificate"]["value"]
+    for document, own, said in (
+        (good, good["search"]["parts"][-1], "even mappings with remainders in K, M, N: best found"),
+        (ends, ends["front"]["ends"][0], "least energy: a point of the front"),
+    ):
+        assert not own["proved"]
+        assert differing(verify(document, machine, layer)) == []
+        own["value"] = (own["bound"] + best) / 2
+        own["gap"] = own["value"] / own["bound"] - 1
+        assert differing(verify(document, machine, layer)) == [said]
+
+
 def test_verify__a_gap_that_holds():
     found = map_einsum(MACHINE, LAYER, uneven=False)
     early = replace(found, certificate=replace(found.certificate, bound=0.9 * found.certificate.value), stop="timeout")
@@ -203,6 +224,7 @@ def test_command__a_changed_input_file_stops_it_unless_forced(run, tmp_path):
     assert (code, "no such file" in err) == (2, True)
 
 
+GEMM = "workload: {name: one, gemm: {M: 4, N: 6, K: 8}}"
 NETWORK = """
 workload: {name: net, layers: [{name: a, gemm: {M: 4, N: 6, K: 8}}, {name: b, gemm: {M: 2, N: 2, K: 2}}]}
 """
@@ -289,7 +311,7 @@ def test_command__every_value_that_is_changed_or_removed_is_told_or_named_as_unc
     """Each name of a value once: another value in its place, or nothing."""
     monkeypatch.chdir(tmp_path)
     Path("m.yaml").write_text(dump_mapping(map_einsum(MACHINE, LAYER, uneven=False).best.mapping))
-    Path("one.yaml").write_text("workload: {name: one, gemm: {M: 4, N: 6, K: 8}}")
+    Path("one.yaml").write_text(GEMM)
     Path("net.yaml").write_text(NETWORK.replace("{name: a", "{name: a, repeat: 2"))
     if "eyeriss" in arguments:
         monkeypatch.setattr("accelsim.search.exact.parts.REMAINDERS_SHAPES", 1)
