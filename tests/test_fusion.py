@@ -367,7 +367,7 @@ def test_fuse_chain__without_tables_has_an_answer_and_a_bound(monkeypatch: pytes
     tiny = machine(30)
     _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
     monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 0)
-    for module in ("mapper", "front"):
+    for module in ("optimum", "front"):
         monkeypatch.setattr(f"accelsim.search.exact.{module}.FIRST_WALKS", 1)
         monkeypatch.setattr(f"accelsim.search.exact.{module}.LAST_WALKS", 1)
     found, bound = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
