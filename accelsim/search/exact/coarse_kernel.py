@@ -1,0 +1,673 @@
+"""Sweeps of coarse tables over blocks and networks, from the inside out and back; compiled.
+
+docs of the method: `accelsim.search.exact.coarse`. Axis letters: D = dimensions, T = tensors, N = buckets of tile sizes,
+F = families, R = reaches, Q = reaches of all families with none first, S = shapes, A = copies of the output, C = prices
+of a word of every tensor, K = choices of what a level keeps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.model.encode import Constants
+from accelsim.model.jit import inline, jit
+from accelsim.model.records import (
+    Bools1,
+    Bools2,
+    Floats1,
+    Floats2,
+    Floats3,
+    Floats4,
+    Int32s2,
+    Ints1,
+    Ints2,
+    Ints3,
+    record,
+)
+from accelsim.search.exact.shapes import resting_share
+
+SAME = 1e-9
+"""Relative: numbers that differ by rounding alone."""
+REL, IRR_AROUND, IRR_INSIDE, SHARE, WINDOW_SHARE, RESTS, FACTS = range(7)
+"""Of a tensor at a network: words into the tiles below in one pass of the loops that do not move it; passes of these
+around the network and at the tiles; least share of words that is left above; the part of it that windows have; share of
+words that rests."""
+AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS = range(7)
+"""Of a family at a network: fewest and most passes around it, and at the tiles; spread of dimensions without and of one
+with remainders; most passes of all dimensions but this one."""
+STAYS, LOOPS = 1, 2
+"""Whether tiles of two buckets can be equal, and whether a loop can lead from one to the other."""
+
+
+@record
+class Buckets(NamedTuple):
+    """Buckets of tile sizes, and what the loops outside a tile may leave in place."""
+
+    least: Floats2
+    """float64[D, N]: smallest size in a bucket."""
+    most: Floats2
+    """float64[D, N]: largest size in a bucket."""
+    passes: Floats2
+    """float64[D, N]: fewest passes, those of the largest size."""
+    most_passes: Floats2
+    """float64[D, N]: most passes."""
+    ragged: Bools1
+    """bool[D]: whether the dimension may leave remainders."""
+    prime: Ints1
+    """int64[D]: least loop over the dimension."""
+    family: Ints1
+    """int64[D]: family of tensors of which a loop over the dimension leaves some in place, -1 if it moves all."""
+    family_of: Ints1
+    """int64[T]: family of each tensor, -1 if all dimensions move it."""
+    alone: Bools1
+    """bool[T]: whether no dimension of the tensor's family moves it."""
+    reach: Floats2
+    """float64[F, R]: passes of the family's dimensions beyond the loops that leave its tensors in place, ascending."""
+    first: Ints1
+    """int64[F + 1]: number of the first reach of each family among all, where 0 is none."""
+    needed: Floats1
+    """float64[T]: different words that the multiply-accumulates ask for."""
+
+
+@record
+class Crossing(NamedTuple):
+    """The network below a level, and the level inside it."""
+
+    spread: Floats4
+    """float64[2, D, N, N]: least and most children that loops over a dimension use between a bucket around the network
+    and one of the tile; 0 if none lead there."""
+    rests: Floats3
+    """float64[D, N, N]: share of a tensor's words that a last pass over the dimension leaves in place, at most."""
+    sharing: Floats1
+    """float64[T]: children that can share a word of the tensor, at most."""
+    linked: Bools1
+    """bool[T]: whether children may take the tensor's words from their neighbours."""
+    into: Floats1
+    """float64[T] [pJ]: energy of each word into the tiles inside, where the level there keeps the tensor."""
+    passing: Floats1
+    """float64[T] [pJ]: energy of a transfer of a word that the level inside passes by."""
+    credit: Floats1
+    """float64[2] [pJ]: energy that is not spent, where the level inside keeps the output, for each copy of it; and
+    where there is one copy."""
+    children: Floats1
+    """float64[1]: children of the network."""
+    price: Floats2
+    """float64[T, *] [pJ]: prices of a word above the network, ascending, then infinite."""
+    prices: Ints1
+    """int64[T]: how many there are."""
+    price_inside: Floats2
+    """float64[T, *] [pJ]: the same below it."""
+    prices_inside: Ints1
+    """int64[T]"""
+    own: Ints1
+    """int64[T]: number of the price that the level inside sets, if it keeps the tensor."""
+    copies: Floats1
+    """float64[A]: copies of the output above the network that tables tell apart."""
+    copies_inside: Floats1
+    """float64[A]: the same below it."""
+    masks: Ints1
+    """int64[K]: what the level inside may keep, tensors as bits; all at the compute units."""
+    fits: Bools2
+    """bool[S, K]: whether that fits, with sums as narrow as they can be."""
+    narrow: Bools2
+    """bool[S, K]: whether it fits with narrow sums alone."""
+    last: Ints1
+    """int64[1]: whether the compute units lie inside."""
+    coarse: Ints1
+    """int64[1]: whether buckets hold several sizes."""
+    around: Ints2
+    """int64[S, D]: buckets of each shape around the network."""
+    inside: Ints2
+    """int64[S, D]: buckets of each tile."""
+    row_around: Int32s2
+    """int32[S, Q]: row of each state in the table around the network, -1 if it is not live."""
+    row_inside: Int32s2
+    """int32[S, Q]: the same of the table of tiles."""
+
+
+@record
+class Scratch(NamedTuple):
+    """Room for one pair of shapes."""
+
+    facts: Floats2
+    """float64[T, FACTS]"""
+    families: Floats2
+    """float64[F, 7]"""
+    reads: Floats1
+    """float64[T]: words that leave the parent."""
+    down: Ints2
+    """int64[T, *]: price below the network for each above it: the one that is no higher."""
+    beyond: Floats2
+    """float64[T, *]: how far the real one lies towards the next price."""
+    lanes: Floats2
+    """float64[2, *]: entries of a state while prices are interpolated."""
+    target: Ints1
+    """int64[C]: price numbers below the network."""
+    cost: Floats1
+    """float64[C]: what the words cost at each price."""
+
+
+@jit
+def list_pairs(
+    outer: Ints2, inner: Ints2, ok: Ints3, spread: Floats4, most: float, number: Ints1, stride: Ints1, pairs: Int32s2
+) -> int:
+    """List pairs of an outer and an inner shape that are possible in each dimension; returns how many there are.
+
+    Parameters
+    ----------
+    ok : int64[D, N, N]
+        0 where no loop leads from the inner bucket to the outer one.
+    spread, most
+        Least spread of each pair of buckets, and of all dimensions together at most; most = 0: any.
+    number : int64[*]
+        Row of each inner shape by its number, -1 if it is not there.
+    pairs : int32[*, 2]
+        Filled as far as there is room.
+    """
+    dims, found = outer.shape[1], 0
+    ways, at, at_most = np.zeros((2, dims, ok.shape[1]), np.int64), np.zeros(dims, np.int64), np.zeros(dims, np.int64)
+    product, where = np.ones(dims + 1), np.zeros(dims + 1, np.int64)
+    for o in range(outer.shape[0]):
+        many = 1.0
+        for d in range(dims):
+            at_most[d] = 0
+            for j in range(outer[o, d] + 1):
+                if ok[d, outer[o, d], j] > 0:
+                    ways[0, d, at_most[d]] = j
+                    at_most[d] += 1
+            many *= at_most[d]
+        if many > 4.0 * inner.shape[0]:
+            for i in range(inner.shape[0]):
+                possible, together = True, 1.0
+                for d in range(dims):
+                    if inner[i, d] > outer[o, d] or ok[d, outer[o, d], inner[i, d]] == 0:
+                        possible = False
+                        break
+                    together *= spread[0, d, outer[o, d], inner[i, d]] if most > 0.0 else 1.0
+                if possible and (most == 0.0 or together <= most):
+                    if found < pairs.shape[0]:
+                        pairs[found, 0], pairs[found, 1] = o, i
+                    found += 1
+            continue
+        if many == 0.0:
+            continue
+        d = 0
+        at[0] = -1
+        while d >= 0:
+            at[d] += 1
+            if at[d] == at_most[d]:
+                d -= 1
+                continue
+            j = ways[0, d, at[d]]
+            product[d + 1] = product[d] * (spread[0, d, outer[o, d], j] if most > 0.0 else 1.0)
+            if most > 0.0 and product[d + 1] > most:
+                continue
+            where[d + 1] = where[d] + j * stride[d]
+            if d + 1 < dims:
+                d += 1
+                at[d] = -1
+            elif number[where[dims]] >= 0:
+                if found < pairs.shape[0]:
+                    pairs[found, 0], pairs[found, 1] = o, number[where[dims]]
+                found += 1
+    return found
+
+
+@jit
+def fit_axes(
+    outer: Ints2, inner: Ints2, pairs: Int32s2, begin: Ints3, on_x: Ints1, on_y: Ints1, size_x: int, size_y: int
+) -> int:
+    """Keep the pairs whose spread fits both axes of a network, in place; returns how many there are.
+
+    Parameters
+    ----------
+    begin : int64[D, N, N + 1]
+        Where the ways to spread a dimension begin in `on_x`, the loop on x, and `on_y`, the least one on y beside it;
+        those of the next inner bucket begin where they end.
+    """
+    kept, least, after = 0, np.zeros(size_x + 1, np.int64), np.zeros(size_x + 1, np.int64)
+    for p in range(pairs.shape[0]):
+        least[:] = size_y + 1
+        least[1] = 1
+        for d in range(outer.shape[1]):
+            o, i = outer[pairs[p, 0], d], inner[pairs[p, 1], d]
+            first, end = begin[d, o, i], begin[d, o, i + 1]
+            if end == first + 1 and on_x[first] == 1 and on_y[first] == 1:
+                continue
+            after[:] = size_y + 1
+            for x in range(1, size_x + 1):
+                if least[x] > size_y:
+                    continue
+                for way in range(first, end):
+                    together = x * on_x[way]
+                    if together <= size_x:
+                        after[together] = min(after[together], least[x] * on_y[way])
+            least[:] = after
+        if least.min() <= size_y:
+            pairs[kept, 0], pairs[kept, 1] = pairs[p, 0], pairs[p, 1]
+            kept += 1
+    return kept
+
+
+@jit
+def share_resting(bound: int, tiles: int, outside: int, factor: int, outermost: bool, most: Floats1) -> None:
+    """Largest share of words that a last pass leaves in place, whatever loops lie outside, by spread: float64[*].
+
+    docs/papers/exact-mapper.md, Lemma 34. Raised where it is more than what is there.
+
+    Parameters
+    ----------
+    outside : int
+        Children that networks further out have together; some may be spread over inside the loop.
+    outermost : bool
+        Whether one loop makes all passes.
+    """
+    for spread in range(1, most.shape[0]):
+        for more in range(1, outside + 1):
+            inside = spread * more
+            if inside >= tiles:
+                break
+            count = -(-tiles // inside)
+            for loop in range(count if outermost else 2, count + 1):
+                if loop == -(-count // -(-count // loop)):
+                    most[spread] = max(most[spread], min(1.0, resting_share(bound, tiles, inside, loop, factor)))
+
+
+@inline
+def _reach_at(z: Buckets, family: int, passes: float) -> int:
+    """Number of the largest reach of a family with no more passes, among those of all families."""
+    first, end = z.first[family], z.first[family + 1]
+    while end - first > 1:
+        middle = (first + end) // 2
+        if z.reach[family, middle - z.first[family]] <= passes * (1.0 + SAME):
+            first = middle
+        else:
+            end = middle
+    return first
+
+
+@inline
+def _moved(words: float, passes: float, rests: float) -> float:
+    """Words of so many passes, each of which but the first leaves some in place."""
+    return words * (1.0 + (passes - 1.0) * (1.0 - rests))
+
+
+@jit
+def _window_words(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int) -> float:
+    """Words of a tensor with windows into all tiles in one pass of the loops that do not move it, at least.
+
+    Each step brings a whole box, or what is new along the rank of the innermost loop that moves it; or nothing, if
+    loops over two dimensions of the rank leave the box where it is, once in a pass of the innermost one.
+    """
+    words, share, k = 1.0, 1.0, 0
+    while k < c.terms[e]:
+        end = k + 1
+        while end < c.terms[e] and not c.term_opens[e, end]:
+            end += 1
+        whole = np.inf
+        for corner in range(1 << (end - k)):
+            steps, extent = 1.0, 1.0
+            for j in range(k, end):
+                d = c.term[e, j]
+                at = n.inside[t, d]
+                if z.ragged[d]:
+                    steps = z.most_passes[d, at]
+                    extent = (c.term_factor[e, j] * c.bounds[d] - (c.term_factor[e, j] - 1) * steps) / steps
+                else:
+                    size = z.most[d, at] if corner >> (j - k) & 1 else z.least[d, at]
+                    steps *= c.bounds[d] / size
+                    extent += c.term_factor[e, j] * (size - 1.0)
+            whole = min(whole, steps * extent)
+        for j in range(k, end if end > k + 1 else k):
+            d = c.term[e, j]
+            if z.least[d, n.around[u, d]] >= c.bounds[d]:
+                continue
+            new = c.term_factor[e, j] * c.bounds[d] * n.spread[0, d, n.around[u, d], n.inside[t, d]]
+            back = False
+            for i in range(k, end):
+                other = c.term[e, i]
+                if i == j:
+                    continue
+                new *= c.bounds[other] / z.most[other, n.inside[t, other]]
+                mine, its = z.least[d, n.around[u, d]], z.least[other, n.around[u, other]]
+                far = c.term_factor[e, j] * mine <= c.term_factor[e, i] * (c.bounds[other] - its)
+                near = c.term_factor[e, i] * its <= c.term_factor[e, j] * (c.bounds[d] - mine)
+                back |= its < c.bounds[other] and ((far and near) or end > k + 2)
+            share = min(share, new * (1.0 - 1.0 / z.prime[d] if back else 1.0) / whole)
+        words *= whole
+        k = end
+    return max(z.needed[e], words * share)
+
+
+@jit
+def _window_share(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int) -> float:
+    """Groups of children with equal windows over children, at least."""
+    share, k = 1.0, 0
+    while k < c.terms[e]:
+        end, groups, children, spread, exact = k, 1.0, 1.0, 0, True
+        a, b, many, more = 1, 1, 1, 1
+        while end < c.terms[e] and (end == k or not c.term_opens[e, end]):
+            d = c.term[e, end]
+            o, i = n.around[u, d], n.inside[t, d]
+            most = n.spread[1, d, o, i]
+            groups += most - 1.0
+            children *= most
+            exact &= n.spread[0, d, o, i] == most and z.least[d, i] == z.most[d, i]
+            if most > 1.0:
+                spread += 1
+                a, many = b, more
+                b, more = int(c.term_factor[e, end] * z.least[d, i]), int(most)
+            end += 1
+        if spread == 2 and exact:
+            g, rest = a, b
+            while rest > 0:
+                g, rest = rest, g % rest
+            groups = float(many * more - max(0, many - b // g) * max(0, more - a // g))
+        if spread > 1:
+            share *= groups / children
+        k = end
+    return share
+
+
+@jit
+def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) -> None:
+    """Work out the facts of tensors and families for a pair of shapes."""
+    dims, last = c.bounds.shape[0], n.last[0] == 1
+    for f in range(s.families.shape[0]):
+        mine, most = s.families[f], -1
+        mine[:] = 1.0
+        for d in range(dims):
+            if z.family[d] != f:
+                continue
+            o, i = n.around[u, d], n.inside[t, d]
+            mine[AROUND] *= z.passes[d, o]
+            mine[MOST_AROUND] *= z.most_passes[d, o]
+            mine[INSIDE] *= z.passes[d, i]
+            mine[MOST_INSIDE] *= z.most_passes[d, i]
+            if not z.ragged[d]:
+                mine[EVEN] *= n.spread[0, d, o, i]
+            elif n.spread[0, d, o, i] > mine[RAGGED]:
+                mine[RAGGED], most = n.spread[0, d, o, i], d
+        for d in range(dims):
+            if z.family[d] == f and d != most:
+                mine[OTHERS] *= z.most_passes[d, n.around[u, d]]
+    for e in range(s.facts.shape[0]):
+        mine, together = s.facts[e], 1.0
+        mine[:] = 1.0
+        mine[RESTS] = 0.0
+        for d in range(dims):
+            o, i = n.around[u, d], n.inside[t, d]
+            if c.relevant[e, d]:
+                mine[REL] *= c.bounds[d]
+                if z.ragged[d]:
+                    rests = n.rests[d, o, i]
+                    mine[RESTS] = mine[RESTS] + rests if c.windowed[e] else max(mine[RESTS], rests)
+            else:
+                mine[IRR_AROUND] *= z.passes[d, o]
+                mine[IRR_INSIDE] *= z.passes[d, i]
+                together *= n.spread[1, d, o, i]
+        mine[RESTS] = min(1.0, mine[RESTS])
+        if not last:
+            mine[REL] = _window_words(c, z, n, u, t, e)
+        if c.windowed[e] and n.sharing[e] > 1.0:
+            mine[WINDOW_SHARE] = _window_share(c, z, n, u, t, e)
+        share = mine[WINDOW_SHARE] / min(together, n.sharing[e])
+        if n.linked[e]:
+            share = mine[WINDOW_SHARE] = 0.0
+        mine[SHARE] = max(share, 1.0 / n.children[0])
+        mine[WINDOW_SHARE] = max(mine[WINDOW_SHARE], 1.0 / n.children[0])
+        for k in range(n.prices[e]):
+            real, at = n.price[e, k] * mine[SHARE] + n.passing[e], 0
+            while at + 1 < n.prices_inside[e] and n.price_inside[e, at + 1] <= real * (1.0 + SAME):
+                at += 1
+            s.down[e, k], s.beyond[e, k] = at, 0.0
+            if at + 1 < n.prices_inside[e] and real > n.price_inside[e, at]:
+                span = n.price_inside[e, at + 1] - n.price_inside[e, at]
+                s.beyond[e, k] = min(1.0, (real - n.price_inside[e, at]) / span)
+            if n.price_inside[e, at] > real * (1.0 + SAME):
+                s.down[e, k] = -1
+
+
+@inline
+def _carry(mine: Floats1, passes: float) -> float:
+    """Passes of a family's dimensions at the tiles inside a network, by those around it, beyond the same loops."""
+    spread = mine[RAGGED]
+    if spread > 1.0:  # of the last pass over the dimension one child has a part, at least
+        passes = max(passes, passes * spread - (spread - 1.0) * min(passes, mine[OTHERS]))
+    return float(passes * mine[EVEN])
+
+
+@jit
+def _interpolate(n: Crossing, s: Scratch, mask: int) -> int:
+    """Turn entries at prices below the network, `s.lanes[0]`, into those above it; returns where they then are.
+
+    Of a tensor that the level inside keeps they have one price.
+    """
+    before, after, at = 1, 1, 0
+    for e in range(n.prices.shape[0]):
+        after *= n.prices_inside[e]
+    for e in range(n.prices.shape[0]):
+        mine, kept = n.prices_inside[e], mask >> e & 1
+        after //= mine
+        many = 1 if kept else n.prices[e]
+        for b in range(before):
+            for k in range(many):
+                low = n.own[e] if kept else s.down[e, k]
+                beyond = 0.0 if kept else s.beyond[e, k]
+                for a in range(after):
+                    found = np.inf
+                    if low >= 0:
+                        found = s.lanes[at, (b * mine + low) * after + a]
+                        if beyond > 0.0 and found < np.inf:
+                            found += beyond * (s.lanes[at, (b * mine + low + 1) * after + a] - found)
+                    s.lanes[1 - at, (b * many + k) * after + a] = found
+        before *= many
+        at = 1 - at
+    return at
+
+
+@jit
+def _prices(n: Crossing, s: Scratch, mask: int, forward: bool) -> int:
+    """What words cost at each price above the network, and the numbers of prices; returns how many there are.
+
+    Forward: of prices below it; else among what `_interpolate` leaves.
+    """
+    many = 1
+    s.cost[0], s.target[0] = 0.0, 0
+    for e in range(n.prices.shape[0]):
+        kept, size = mask >> e & 1, n.prices[e]
+        below = n.prices_inside[e] if forward else (1 if kept else size)
+        for lane in range(many - 1, -1, -1):
+            cost, target = s.cost[lane], s.target[lane]
+            for k in range(size - 1, -1, -1):
+                number = (n.own[e] if forward else 0) if kept else (s.down[e, k] if forward else k)
+                s.cost[lane * size + k] = cost + (n.price[e, k] * s.reads[e] if kept else 0.0)
+                s.target[lane * size + k] = -1 if number < 0 or target < 0 else target * below + number
+        many *= size
+    return many
+
+
+@jit
+def cross(
+    c: Constants, z: Buckets, n: Crossing, s: Scratch, pairs: Int32s2, forward: bool, around: Floats3, inside: Floats3
+) -> None:
+    """Carry cost over a network: what lies inside to the states around it, or forward what lies outside.
+
+    Parameters
+    ----------
+    around : float64[*, A, C]
+        Written, or forward read: least cost of each state.
+    inside : float64[*, A, C]
+        Read, or forward written.
+    """
+    tensors, output, macs = s.facts.shape[0], c.output[0], 1.0
+    last, coarse, lanes_inside = n.last[0] == 1, n.coarse[0] == 1, inside.shape[2]
+    for d in range(c.bounds.shape[0]):
+        macs *= c.bounds[d]
+    for p in range(pairs.shape[0]):
+        u, t = pairs[p, 0], pairs[p, 1]
+        _look_at(c, z, n, u, t, s)
+        least, most = 1.0, 1.0  # copies that the network makes
+        for d in range(c.bounds.shape[0]):
+            if not c.relevant[output, d]:
+                least *= n.spread[0, d, n.around[u, d], n.inside[t, d]]
+                most *= n.spread[1, d, n.around[u, d], n.inside[t, d]]
+        most = min(most, n.children[0])
+        for f in range(-1, s.families.shape[0]):
+            for q in range(0 if f < 0 else z.first[f], 1 if f < 0 else z.first[f + 1]):
+                if n.row_around[u, q] < 0:
+                    continue
+                beyond, carried, inner = 1.0, 1.0, 0
+                if f >= 0:
+                    beyond = z.reach[f, q - z.first[f]]
+                    carried = _carry(s.families[f], beyond)
+                    if not last and carried < s.families[f, INSIDE] * (1.0 - SAME):
+                        inner = _reach_at(z, f, carried)
+                if n.row_inside[t, inner] < 0:
+                    continue
+                outer_state, inner_state = around[n.row_around[u, q]], inside[n.row_inside[t, inner]]
+                all_in, out_passes = 0.0, 1.0
+                for mask_at in range(n.masks.shape[0]):
+                    mask = n.masks[mask_at]
+                    if not n.fits[t, mask_at]:
+                        continue
+                    all_in = 0.0
+                    for e in range(tensors):
+                        if mask >> e & 1 == 0:
+                            continue
+                        facts = s.facts[e]
+                        out, at = facts[IRR_AROUND], facts[IRR_INSIDE]
+                        words = macs
+                        if not last:
+                            if f >= 0 and z.family_of[e] == f:
+                                out = beyond if z.alone[e] else max(1.0, out * beyond / s.families[f, MOST_AROUND])
+                                at = carried if z.alone[e] else max(1.0, at * carried / s.families[f, MOST_INSIDE])
+                            words = _moved(facts[REL], at, facts[RESTS])
+                        rests = 0.0 if last else facts[RESTS]
+                        s.reads[e] = max(
+                            _moved(facts[REL], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE]
+                        )
+                        all_in += words * n.into[e]
+                        if e == output:
+                            out_passes = at
+                    keeps = mask >> output & 1 == 1
+                    many = _prices(n, s, mask, forward)
+                    for a in range(n.copies.shape[0]):
+                        for least_copies in range(2 if coarse else 1):
+                            real = n.copies[a] * (least if coarse and least_copies else most)
+                            one = real <= 1.0
+                            if coarse and least_copies == 1 and (not one or most == 1.0):
+                                continue
+                            if keeps and n.narrow[t, mask_at] and (not one or out_passes > 1.0 + SAME):
+                                continue
+                            above = 0
+                            while above + 1 < n.copies_inside.shape[0] and n.copies_inside[above] < real * (1.0 - SAME):
+                                above += 1
+                            cost = all_in
+                            if keeps:
+                                cost -= n.credit[0] * real + (n.credit[1] if one else 0.0)
+                            if forward:
+                                for lane in range(many):
+                                    to = s.target[lane]
+                                    found = outer_state[a, lane] + cost + s.cost[lane]
+                                    if to >= 0 and found < inner_state[above, to]:
+                                        inner_state[above, to] = found
+                                continue
+                            share = 1.0
+                            if not coarse and above > 0 and n.copies_inside[above] > real * (1.0 + SAME):
+                                span = n.copies_inside[above] - n.copies_inside[above - 1]
+                                share = (real - n.copies_inside[above - 1]) / span
+                            for lane in range(lanes_inside):
+                                found = inner_state[above, lane]
+                                if share < 1.0:
+                                    found = share * found + (1.0 - share) * inner_state[above - 1, lane]
+                                s.lanes[0, lane] = found
+                            at_lanes = _interpolate(n, s, mask)
+                            for lane in range(many):
+                                to = s.target[lane]
+                                if to >= 0:
+                                    found = s.lanes[at_lanes, to] + cost + s.cost[lane]
+                                    outer_state[a, lane] = min(outer_state[a, lane], found)
+
+
+@jit
+def go_through(
+    z: Buckets, tiles: Ints2, around: Ints2, row_tile: Int32s2, row_around: Int32s2, ways: Ints3, pairs: Int32s2,
+    forward: bool, tile: Floats2, out: Floats2,
+) -> None:  # fmt: skip
+    """Carry cost through a temporal block: from the states around the network below it to its tiles, or forward.
+
+    After a block with loops, only the family that its innermost loop leaves in place has a reach: all loops of the
+    block over the family's dimensions, and if there are no others those outside that went on.
+
+    Parameters
+    ----------
+    ways : int64[D, N, N]
+        STAYS and LOOPS between a bucket of the tile and one around the network.
+    tile, out : float64[*, A * C]
+        Least cost of each state at the tile and around the network; forward the second is written, else the first.
+    """
+    dims, families, lanes, states = tiles.shape[1], z.first.shape[0] - 1, tile.shape[1], row_tile.shape[1]
+    low = np.empty(lanes)
+    p = 0
+    while p < pairs.shape[0]:
+        t = pairs[p, 0]
+        low[:] = np.inf
+        for q in range(states if forward else 0):
+            if row_tile[t, q] >= 0:
+                state = tile[row_tile[t, q]]
+                for lane in range(lanes):
+                    low[lane] = min(low[lane], state[lane])
+        while p < pairs.shape[0] and pairs[p, 0] == t:
+            u = pairs[p, 1]
+            p += 1
+            stay, any_loop = True, False
+            for d in range(dims):
+                way = ways[d, tiles[t, d], around[u, d]]
+                stay &= way & STAYS > 0
+                any_loop |= z.family[d] < 0 and way & LOOPS > 0
+            for f in range(-1, families):
+                loops, others_stay, passes, fewest = any_loop, True, 1.0, 1.0
+                if f >= 0:
+                    loops = False
+                    for d in range(dims):
+                        way = ways[d, tiles[t, d], around[u, d]]
+                        if z.family[d] == f:
+                            loops |= way & LOOPS > 0
+                            passes *= z.passes[d, tiles[t, d]]
+                            fewest *= z.passes[d, around[u, d]]
+                        else:
+                            others_stay &= way & STAYS > 0
+                if loops:  # the stay ends in this block
+                    to = 0
+                    if f >= 0 and passes < fewest * (1.0 - SAME):
+                        to = _reach_at(z, f, passes)
+                    row = row_around[u, to]
+                    if row >= 0:
+                        for lane in range(lanes):
+                            if forward:
+                                out[row, lane] = min(out[row, lane], low[lane])
+                            else:
+                                low[lane] = min(low[lane], out[row, lane])
+                first, end = (0, 1) if f < 0 else (z.first[f], z.first[f + 1])
+                if (f < 0 and stay) or (f >= 0 and others_stay and (loops or stay)):
+                    for q in range(first, end):  # or goes on outside it
+                        mine, row = row_tile[t, q], row_around[u, q]
+                        if mine < 0:
+                            continue
+                        if row < 0 and f >= 0 and z.reach[f, q - first] >= fewest * (1.0 - SAME):
+                            row = row_around[u, 0]
+                        if row < 0:
+                            continue
+                        for lane in range(lanes):
+                            if forward:
+                                out[row, lane] = min(out[row, lane], tile[mine, lane])
+                            else:
+                                tile[mine, lane] = min(tile[mine, lane], out[row, lane])
+        for q in range(0 if forward else states):
+            if row_tile[t, q] >= 0:
+                state = tile[row_tile[t, q]]
+                for lane in range(lanes):
+                    state[lane] = min(state[lane], low[lane])
