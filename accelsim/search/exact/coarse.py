@@ -572,7 +572,7 @@ class _Round:
                 o, i = max(o, i), min(o, i)
                 low, high = spread[:, d, o, i].astype(int).tolist()
                 if low:
-                    rests[d, o, i] = table[groups[i], low : high + 1].max()
+                    rests[d, o, i] = table[groups[i], low : high + 1].max(initial=0.0)
         return Crossing(
             spread=spread,
             rests=rests,

@@ -335,7 +335,7 @@ def _window_words(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int)
                 far = c.term_factor[e, j] * mine <= c.term_factor[e, i] * (c.bounds[other] - its)
                 near = c.term_factor[e, i] * its <= c.term_factor[e, j] * (c.bounds[d] - mine)
                 back |= its < c.bounds[other] and ((far and near) or end > k + 2)
-            share = min(share, new * (1.0 - 1.0 / z.prime[d] if back else 1.0) / whole)
+            share = min(share, min(new / whole, 1.0) * (1.0 - 1.0 / z.prime[d] if back else 1.0))
         words *= whole
         k = end
     return max(z.needed[e], words * share)
