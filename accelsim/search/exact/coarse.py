@@ -593,7 +593,6 @@ class _Round:
             fits=self.fits[inside],
             narrow=self.narrow[inside],
             last=np.array([last], np.int64),
-            coarse=np.array([not self.exact], np.int64),
             around=self.around[level],
             inside=self.shapes[inside],
             row_around=self.rows_around[level],
@@ -656,7 +655,7 @@ class _Round:
         )
         return Scratch(
             facts=np.zeros((tables.tensors, FACTS)),
-            families=np.zeros((tables.families, 7)),
+            families=np.zeros((tables.families, 8)),
             reads=np.zeros(tables.tensors),
             down=np.zeros((tables.tensors, most), np.int64),
             beyond=np.zeros((tables.tensors, most)),

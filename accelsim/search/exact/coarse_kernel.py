@@ -34,9 +34,9 @@ REL, IRR_AROUND, IRR_INSIDE, SHARE, WINDOW_SHARE, RESTS, FACTS = range(7)
 """Of a tensor at a network: words into the tiles below in one pass of the loops that do not move it; passes of these
 around the network and at the tiles; least share of words that is left above; the part of it that windows have; share of
 words that rests."""
-AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS = range(7)
+AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS, OTHERS_REST = range(8)
 """Of a family at a network: fewest and most passes around it, and at the tiles; spread of dimensions without and of one
-with remainders; most passes of all dimensions but this one."""
+with remainders; most passes of all dimensions but this one; share of words that rests of tensors of other families."""
 STAYS, LOOPS = 1, 2
 """Whether tiles of two buckets can be equal, and whether a loop can lead from one to the other."""
 
@@ -115,8 +115,6 @@ class Crossing(NamedTuple):
     """bool[S, K]: whether it fits with narrow sums alone."""
     last: Ints1
     """int64[1]: whether the compute units lie inside."""
-    coarse: Ints1
-    """int64[1]: whether buckets hold several sizes."""
     around: Ints2
     """int64[S, D]: buckets of each shape around the network."""
     inside: Ints2
@@ -134,7 +132,7 @@ class Scratch(NamedTuple):
     facts: Floats2
     """float64[T, FACTS]"""
     families: Floats2
-    """float64[F, 7]"""
+    """float64[F, 8]"""
     reads: Floats1
     """float64[T]: words that leave the parent."""
     down: Ints2
@@ -378,6 +376,7 @@ def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) 
     for f in range(s.families.shape[0]):
         mine, most = s.families[f], -1
         mine[:] = 1.0
+        mine[OTHERS_REST] = 0.0
         for d in range(dims):
             if z.family[d] != f:
                 continue
@@ -386,6 +385,7 @@ def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) 
             mine[MOST_AROUND] *= z.most_passes[d, o]
             mine[INSIDE] *= z.passes[d, i]
             mine[MOST_INSIDE] *= z.most_passes[d, i]
+            mine[OTHERS_REST] = max(mine[OTHERS_REST], n.rests[d, o, i])
             if not z.ragged[d]:
                 mine[EVEN] *= n.spread[0, d, o, i]
             elif n.spread[0, d, o, i] > mine[RAGGED]:
@@ -503,17 +503,19 @@ def cross(
         Read, or forward written.
     """
     tensors, output, macs = s.facts.shape[0], c.output[0], 1.0
-    last, coarse, lanes_inside = n.last[0] == 1, n.coarse[0] == 1, inside.shape[2]
+    last, lanes_inside = n.last[0] == 1, inside.shape[2]
     for d in range(c.bounds.shape[0]):
         macs *= c.bounds[d]
     for p in range(pairs.shape[0]):
         u, t = pairs[p, 0], pairs[p, 1]
         _look_at(c, z, n, u, t, s)
-        least, most = 1.0, 1.0  # copies that the network makes
+        least, most, cap, cap_inside = 1.0, 1.0, 1.0, 1.0  # copies of the output
         for d in range(c.bounds.shape[0]):
             if not c.relevant[output, d]:
                 least *= n.spread[0, d, n.around[u, d], n.inside[t, d]]
                 most *= n.spread[1, d, n.around[u, d], n.inside[t, d]]
+                cap *= z.most_passes[d, n.around[u, d]]
+                cap_inside *= z.most_passes[d, n.inside[t, d]]
         most = min(most, n.children[0])
         for f in range(-1, s.families.shape[0]):
             for q in range(0 if f < 0 else z.first[f], 1 if f < 0 else z.first[f + 1]):
@@ -539,13 +541,15 @@ def cross(
                             continue
                         facts = s.facts[e]
                         out, at = facts[IRR_AROUND], facts[IRR_INSIDE]
-                        words = macs
+                        words, rests = macs, 0.0
                         if not last:
+                            rests = facts[RESTS]
+                            if f >= 0 and z.family_of[e] != f and not c.windowed[e]:  # the innermost loop moves it
+                                rests = s.families[f, OTHERS_REST]
                             if f >= 0 and z.family_of[e] == f:
                                 out = beyond if z.alone[e] else max(1.0, out * beyond / s.families[f, MOST_AROUND])
                                 at = carried if z.alone[e] else max(1.0, at * carried / s.families[f, MOST_INSIDE])
-                            words = _moved(facts[REL], at, facts[RESTS])
-                        rests = 0.0 if last else facts[RESTS]
+                            words = _moved(facts[REL], at, rests)
                         s.reads[e] = max(
                             _moved(facts[REL], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE]
                         )
@@ -555,10 +559,11 @@ def cross(
                     keeps = mask >> output & 1 == 1
                     many = _prices(n, s, mask, forward)
                     for a in range(n.copies.shape[0]):
-                        for least_copies in range(2 if coarse else 1):
-                            real = n.copies[a] * (least if coarse and least_copies else most)
+                        here = min(n.copies[a], cap)
+                        for least_copies in range(2 if least < most else 1):
+                            real = min(here * (least if least_copies else most), cap_inside)
                             one = real <= 1.0
-                            if coarse and least_copies == 1 and (not one or most == 1.0):
+                            if least_copies and not one:  # fewer save less, but for one copy
                                 continue
                             if keeps and n.narrow[t, mask_at] and (not one or out_passes > 1.0 + SAME):
                                 continue
@@ -575,10 +580,10 @@ def cross(
                                     if to >= 0 and found < inner_state[above, to]:
                                         inner_state[above, to] = found
                                 continue
-                            share = 1.0
-                            if not coarse and above > 0 and n.copies_inside[above] > real * (1.0 + SAME):
-                                span = n.copies_inside[above] - n.copies_inside[above - 1]
-                                share = (real - n.copies_inside[above - 1]) / span
+                            share, at_most = 1.0, min(n.copies_inside[above], cap_inside)
+                            if above > 0 and at_most > real * (1.0 + SAME):
+                                fewer = n.copies_inside[above - 1]
+                                share = (real - fewer) / (at_most - fewer)
                             for lane in range(lanes_inside):
                                 found = inner_state[above, lane]
                                 if share < 1.0:
