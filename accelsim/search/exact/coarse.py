@@ -45,6 +45,7 @@ from accelsim.model.encode import (
     Ints,
 )
 from accelsim.search.exact.coarse_kernel import (
+    AT_NETWORK,
     FACTS,
     LOOPS,
     SAME,
@@ -299,11 +300,17 @@ class _Round:
                 least[d, n], largest[d, n] = tables.sizes[d][group[[0, -1]]]
                 passing[d, n], fewest[d, n] = tables.passes[d][group[[0, -1]]]
         room = 12 if self.ratio > 4 else 24 if self.ratio > 2 else 48 if self.ratio > 1.5 else 96
-        reaches = []
+        reaches, told = [], np.full(tables.families, -1, np.int64)
+        counts = np.zeros(tables.families, np.int64)
         for f in range(tables.families):
-            known = self.before.buckets.reach[f] if self.before is not None else np.ones(1)
-            axes = [fewest[d, : len(self.groups[d])] for d in np.flatnonzero(tables.family == f)]
-            reaches.append(_reaches(axes, known[np.isfinite(known)], room))
+            old, dims = self.before.buckets if self.before is not None else None, np.flatnonzero(tables.family == f)
+            known = old.reach[f, : old.reaches[f]] if old is not None else np.ones(1)
+            axes = [fewest[d, : len(self.groups[d])] for d in dims]
+            reaches.append(_reaches(axes, known, room))
+            counts[f] = len(reaches[f])
+            if len(dims) == 1 and tables.ragged[dims[0]]:
+                told[f] = dims[0] if counts[f] == len(self.groups[dims[0]]) == len(tables.sizes[dims[0]]) else -1
+                reaches[f] = np.tile(reaches[f], 2)
         reach = np.full((tables.families, max(map(len, reaches), default=1)), np.inf)
         for f, values in enumerate(reaches):
             reach[f, : len(values)] = values
@@ -323,6 +330,8 @@ class _Round:
             alone=lacks,
             reach=reach,
             first=np.cumsum([1, *map(len, reaches)]).astype(np.int64),
+            reaches=counts,
+            told=told,
             needed=tables.needed,
         )
 
@@ -439,12 +448,13 @@ class _Round:
             if self.before is None:
                 continue
             old = self.before.buckets
-            some = np.logical_or.accumulate(states[:, old.first[f] : old.first[f + 1]], axis=1)
-            known = old.reach[f, : some.shape[1]]
-            at = np.searchsorted(known, reach * (1.0 + SAME), side="right") - 1
-            followed = np.append(reach[1:], np.inf)  # as rounded down, it may be anything less
+            many, known = old.reaches[f], old.reach[f, : old.reaches[f]]
+            some = states[:, old.first[f] : old.first[f + 1]].reshape(len(states), -1, many)
+            some = np.logical_or.accumulate(np.logical_or.accumulate(some, axis=2), axis=1)
+            at = np.searchsorted(known, reach[: z.reaches[f]] * (1.0 + SAME), side="right") - 1
+            followed = np.append(reach[1 : z.reaches[f]], np.inf)  # as rounded down, it may be anything less
             none = states[:, :1] & (followed > self._passes(old, parents, f)[:, None] * (1.0 - SAME))
-            live[:, first:end] &= some[:, at] | none
+            live[:, first:end] &= (some[:, :, at] | none[:, None, :]).reshape(len(states), -1)
         rows = np.full(live.shape, -1, np.int32)
         rows[live] = np.arange(live.sum())
         return rows
@@ -655,7 +665,7 @@ class _Round:
         )
         return Scratch(
             facts=np.zeros((tables.tensors, FACTS)),
-            families=np.zeros((tables.families, 8)),
+            families=np.zeros((tables.families, AT_NETWORK)),
             reads=np.zeros(tables.tensors),
             down=np.zeros((tables.tensors, most), np.int64),
             beyond=np.zeros((tables.tensors, most)),

@@ -34,9 +34,9 @@ REL, IRR_AROUND, IRR_INSIDE, SHARE, WINDOW_SHARE, RESTS, FACTS = range(7)
 """Of a tensor at a network: words into the tiles below in one pass of the loops that do not move it; passes of these
 around the network and at the tiles; least share of words that is left above; the part of it that windows have; share of
 words that rests."""
-AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS, OTHERS_REST = range(8)
+AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS, OTHERS_REST, SPREAD, AT_NETWORK = range(10)
 """Of a family at a network: fewest and most passes around it, and at the tiles; spread of dimensions without and of one
-with remainders; most passes of all dimensions but this one; share of words that rests of tensors of other families."""
+with remainders; most passes of all dimensions but this one; share of words that rests of tensors of other families; most children."""
 STAYS, LOOPS = 1, 2
 """Whether tiles of two buckets can be equal, and whether a loop can lead from one to the other."""
 
@@ -67,6 +67,11 @@ class Buckets(NamedTuple):
     """float64[F, R]: passes of the family's dimensions beyond the loops that leave its tensors in place, ascending."""
     first: Ints1
     """int64[F + 1]: number of the first reach of each family among all, where 0 is none."""
+    reaches: Ints1
+    """int64[F]: how many reaches there are. Where loops over the one dimension of a family may leave remainders, as many
+    more follow, which are exact: no network has spread the dimension since."""
+    told: Ints1
+    """int64[F]: this dimension, if all sizes and exact reaches are told apart, else -1."""
     needed: Floats1
     """float64[T]: different words that the multiply-accumulates ask for."""
 
@@ -132,7 +137,7 @@ class Scratch(NamedTuple):
     facts: Floats2
     """float64[T, FACTS]"""
     families: Floats2
-    """float64[F, 8]"""
+    """float64[F, AT_NETWORK]"""
     reads: Floats1
     """float64[T]: words that leave the parent."""
     down: Ints2
@@ -276,7 +281,7 @@ def share_resting(bound: int, tiles: int, outside: int, factor: int, outermost: 
 @inline
 def _reach_at(z: Buckets, family: int, passes: float) -> int:
     """Number of the largest reach of a family with no more passes, among those of all families."""
-    first, end = z.first[family], z.first[family + 1]
+    first, end = z.first[family], z.first[family] + z.reaches[family]
     while end - first > 1:
         middle = (first + end) // 2
         if z.reach[family, middle - z.first[family]] <= passes * (1.0 + SAME):
@@ -386,6 +391,7 @@ def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) 
             mine[INSIDE] *= z.passes[d, i]
             mine[MOST_INSIDE] *= z.most_passes[d, i]
             mine[OTHERS_REST] = max(mine[OTHERS_REST], n.rests[d, o, i])
+            mine[SPREAD] *= n.spread[1, d, o, i]
             if not z.ragged[d]:
                 mine[EVEN] *= n.spread[0, d, o, i]
             elif n.spread[0, d, o, i] > mine[RAGGED]:
@@ -428,6 +434,19 @@ def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) 
                 s.beyond[e, k] = min(1.0, (real - n.price_inside[e, at]) / span)
             if n.price_inside[e, at] > real * (1.0 + SAME):
                 s.down[e, k] = -1
+
+
+@jit
+def _rest_of_run(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int, d: int, passes: float) -> float:
+    """Share of a tensor's words that rests at most, by the innermost loops: over a dimension, up to so many passes."""
+    tiles, around, left, most = int(z.passes[d, n.inside[t, d]]), int(z.passes[d, n.around[u, d]]), int(passes), 0.0
+    end = around if left == 1 else (around - 1) // (left - 1)
+    for spread in range(int(n.spread[0, d, n.around[u, d], n.inside[t, d]]),
+                        int(n.spread[1, d, n.around[u, d], n.inside[t, d]]) + 1):  # fmt: skip
+        if -(-tiles // spread) == around:
+            for loop in range(-(-around // left), end + 1):
+                most = max(most, resting_share(c.bounds[d], tiles, spread, loop, c.factor[e, d]))
+    return float(min(1.0, most))
 
 
 @inline
@@ -522,11 +541,14 @@ def cross(
                 if n.row_around[u, q] < 0:
                     continue
                 beyond, carried, inner = 1.0, 1.0, 0
+                exact = f >= 0 and q - z.first[f] >= z.reaches[f]
                 if f >= 0:
                     beyond = z.reach[f, q - z.first[f]]
                     carried = _carry(s.families[f], beyond)
                     if not last and carried < s.families[f, INSIDE] * (1.0 - SAME):
                         inner = _reach_at(z, f, carried)
+                        if exact and s.families[f, SPREAD] == 1.0:
+                            inner += z.reaches[f]
                 if n.row_inside[t, inner] < 0:
                     continue
                 outer_state, inner_state = around[n.row_around[u, q]], inside[n.row_inside[t, inner]]
@@ -546,6 +568,8 @@ def cross(
                             rests = facts[RESTS]
                             if f >= 0 and z.family_of[e] != f and not c.windowed[e]:  # the innermost loop moves it
                                 rests = s.families[f, OTHERS_REST]
+                                if exact and z.told[f] >= 0 and rests > 0.0:
+                                    rests = min(rests, _rest_of_run(c, z, n, u, t, e, z.told[f], beyond))
                             if f >= 0 and z.family_of[e] == f:
                                 out = beyond if z.alone[e] else max(1.0, out * beyond / s.families[f, MOST_AROUND])
                                 at = carried if z.alone[e] else max(1.0, at * carried / s.families[f, MOST_INSIDE])
@@ -649,6 +673,8 @@ def go_through(
                     to = 0
                     if f >= 0 and passes < fewest * (1.0 - SAME):
                         to = _reach_at(z, f, passes)
+                        if z.first[f] + z.reaches[f] < z.first[f + 1]:
+                            to += z.reaches[f]
                     row = row_around[u, to]
                     if row >= 0:
                         for lane in range(lanes):
