@@ -574,9 +574,7 @@ def cross(
                                 out = beyond if z.alone[e] else max(1.0, out * beyond / s.families[f, MOST_AROUND])
                                 at = carried if z.alone[e] else max(1.0, at * carried / s.families[f, MOST_INSIDE])
                             words = _moved(facts[REL], at, rests)
-                        s.reads[e] = max(
-                            _moved(facts[REL], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE]
-                        )
+                        s.reads[e] = max(_moved(facts[REL], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE])
                         all_in += words * n.into[e]
                         if e == output:
                             out_passes = at
