@@ -44,7 +44,7 @@ SURE = 1e-9
 
 
 def check(space: MapSpace, best: float, name: object) -> float:
-    """No bound is above the optimum: of any round, with any value known, in any rounds; returns the last one's share."""
+    """No bound is above the optimum, of any round, whatever value is known; returns the last one's share of it."""
     free = coarse_bound(space)
     every = [each.bound for each in free.rounds]
     for known, ratios in ((1.0, RATIOS), (1.02, RATIOS), (1.3, RATIOS), (1.1, (16.0, 5.0, 3.0, 1.0))):

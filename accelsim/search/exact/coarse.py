@@ -184,7 +184,7 @@ class _Round:
         self.buckets = self._make_buckets()
         self.many = np.array([len(found) for found in groups], np.int64)
         self.stride = np.array([math.prod(self.many[d + 1 :].tolist()) for d in range(space.dims)], np.int64)
-        self.price, self.own = space.price_nodes(4.0 if ratio > 1.5 else 2.0 if ratio > 1.0 else 1.6)
+        self.price, self.own = space.price_nodes(4.0 if ratio > 1.5 else 2.0)
         self.copies = space.copy_nodes(4.0 if ratio > 2.0 else 2.0)
         self.lanes = [
             (len(copies), math.prod(map(len, prices))) for copies, prices in zip(self.copies, self.price, strict=True)
@@ -387,7 +387,7 @@ class _Round:
 
     def _spread(self, level: int) -> tuple[Floats, Floats]:
         """Least and most spread between buckets, and words that rest at most, outer first."""
-        space, c = self.space, self.c
+        space = self.space
         both = [space.spreads(level, d) for d in range(space.dims)]
         least = self._grid([np.where(low > 0.0, low, np.inf) for low, _ in both], np.minimum)
         least[~np.isfinite(least)] = 0.0
@@ -533,7 +533,7 @@ class _Round:
         return bound
 
     def _scratch(self) -> Scratch:
-        space, levels = self.space, self.space.levels
+        space = self.space
         most = max(len(each) for prices in self.price for each in prices)
         many = max(prices for _, prices in self.lanes)
         lanes = max(
@@ -580,7 +580,7 @@ def split_buckets(groups: list[Ints], sizes: Ints, ratio: float) -> list[Ints]:
 
 
 def _reaches(axes: list[Floats], known: Floats, room: int) -> Floats:
-    """Passes that tables tell apart beyond a reach: products of those of dimensions, or some of them; and known ones."""
+    """Passes beyond a reach that tables tell apart: products of those of dimensions, or some of them, and known ones."""
     found = np.ones(1)
     for values in axes:
         found = np.unique(np.multiply.outer(found, values))

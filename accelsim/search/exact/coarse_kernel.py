@@ -1,6 +1,6 @@
 """Sweeps of coarse tables over blocks and networks, from the inside out and back; compiled.
 
-docs of the method: `accelsim.search.exact.coarse`. Axis letters: D = dimensions, T = tensors, N = buckets of tile sizes,
+`accelsim.search.exact.coarse` has the method. Axis letters: D = dimensions, T = tensors, N = buckets of tile sizes,
 F = families, R = reaches, Q = reaches of all families with none first, S = shapes, A = copies of the output, C = prices
 of a word of every tensor, K = choices of what a level keeps.
 """
@@ -36,7 +36,8 @@ around the network and at the tiles; least share of words that is left above; th
 words that rests."""
 AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS, OTHERS_REST, SPREAD, AT_NETWORK = range(10)
 """Of a family at a network: fewest and most passes around it, and at the tiles; spread of dimensions without and of one
-with remainders; most passes of all dimensions but this one; share of words that rests of tensors of other families; most children."""
+with remainders; most passes of all dimensions but this one; share of words that rests of tensors of other families; and
+the most children."""
 STAYS, LOOPS = 1, 2
 """Whether tiles of two buckets can be equal, and whether a loop can lead from one to the other."""
 
@@ -68,8 +69,8 @@ class Buckets(NamedTuple):
     first: Ints1
     """int64[F + 1]: number of the first reach of each family among all, where 0 is none."""
     reaches: Ints1
-    """int64[F]: how many reaches there are. Where loops over the one dimension of a family may leave remainders, as many
-    more follow, which are exact: no network has spread the dimension since."""
+    """int64[F]: how many reaches there are. If a family has one dimension, and it may leave remainders, as many more
+    follow, which are exact: no network has spread the dimension since."""
     told: Ints1
     """int64[F]: this dimension, if all sizes and exact reaches are told apart, else -1."""
     needed: Floats1
