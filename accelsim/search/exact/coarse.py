@@ -184,10 +184,11 @@ class _Round:
         self.buckets = self._make_buckets()
         self.many = np.array([len(found) for found in groups], np.int64)
         self.stride = np.array([math.prod(self.many[d + 1 :].tolist()) for d in range(space.dims)], np.int64)
-        self.price, self.own = space.price_nodes(4.0 if ratio > 1.5 else 2.0)
+        self.prices = space.price_nodes(4.0 if ratio > 1.5 else 2.0)
         self.copies = space.copy_nodes(4.0 if ratio > 2.0 else 2.0)
         self.lanes = [
-            (len(copies), math.prod(map(len, prices))) for copies, prices in zip(self.copies, self.price, strict=True)
+            (len(copies), math.prod(map(len, prices.rows(space.output))))
+            for copies, prices in zip(self.copies, self.prices, strict=True)
         ]
         self.work, self.shape_count, self.entries = 0.0, 0, 0
 
@@ -461,6 +462,7 @@ class _Round:
             sharing[t] = children[shared].prod()
         linked = c.windowed & c.links[level]
         linked[output] = False
+        above, below = (self.prices[at].rows(output) for at in (level, inside))
         return Crossing(
             spread=spread,
             rests=rests,
@@ -470,11 +472,14 @@ class _Round:
             passing=c.energy[level, :, BY_TRANSFER].copy(),
             credit=credit * float(c.whole[output]),
             children=np.array([children.prod()]),
-            price=_padded(self.price[level]),
-            prices=np.array([len(each) for each in self.price[level]], np.int64),
-            price_inside=_padded(self.price[inside]),
-            prices_inside=np.array([len(each) for each in self.price[inside]], np.int64),
-            own=self.own[inside],
+            price=_padded(above),
+            prices=np.array([*map(len, above)], np.int64),
+            price_inside=_padded(below),
+            prices_inside=np.array([*map(len, below)], np.int64),
+            plain=np.array([*map(len, self.prices[level].values)], np.int64),
+            plain_inside=np.array([*map(len, self.prices[inside].values)], np.int64),
+            own=self.prices[inside].own,
+            tight=np.array([self.prices[inside].tight], np.int64),
             copies=self.copies[level],
             copies_inside=self.copies[inside],
             masks=np.array(space.masks[inside], np.int64),
@@ -534,16 +539,18 @@ class _Round:
 
     def _scratch(self) -> Scratch:
         space = self.space
-        most = max(len(each) for prices in self.price for each in prices)
+        prices_of = [prices.rows(space.output) for prices in self.prices]
+        most = max(len(each) for prices in prices_of for each in prices)
         many = max(prices for _, prices in self.lanes)
         lanes = max(
             math.prod(max(len(a), len(b)) for a, b in zip(above, below, strict=True))
-            for above, below in itertools.pairwise(self.price)
+            for above, below in itertools.pairwise(prices_of)
         )
         return Scratch(
             facts=np.zeros((space.tensors, FACTS)),
             families=np.zeros((space.families, AT_NETWORK)),
             reads=np.zeros(space.tensors),
+            own=np.zeros(space.tensors, np.int64),
             down=np.zeros((space.tensors, most), np.int64),
             beyond=np.zeros((space.tensors, most)),
             lanes=np.zeros((2, lanes)),

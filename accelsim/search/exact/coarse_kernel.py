@@ -107,8 +107,14 @@ class Crossing(NamedTuple):
     """float64[T, *] [pJ]: the same below it."""
     prices_inside: Ints1
     """int64[T]"""
+    plain: Ints1
+    """int64[T]: how many of them come before the narrow ones of the output, at which each word comes once."""
+    plain_inside: Ints1
+    """int64[T]"""
     own: Ints1
     """int64[T]: number of the price that the level inside sets, if it keeps the tensor."""
+    tight: Ints1
+    """int64[1]: whether the level inside sets the first narrow price there."""
     copies: Floats1
     """float64[A]: copies of the output above the network that tables tell apart."""
     copies_inside: Floats1
@@ -141,6 +147,8 @@ class Scratch(NamedTuple):
     """float64[F, AT_NETWORK]"""
     reads: Floats1
     """float64[T]: words that leave the parent."""
+    own: Ints1
+    """int64[T]: price that the level inside sets."""
     down: Ints2
     """int64[T, *]: price below the network for each above it: the one that is no higher."""
     beyond: Floats2
@@ -427,10 +435,13 @@ def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) 
         mine[WINDOW_SHARE] = max(mine[WINDOW_SHARE], 1.0 / n.children[0])
         for k in range(n.prices[e]):
             real, at = n.price[e, k] * mine[SHARE] + n.passing[e], 0
-            while at + 1 < n.prices_inside[e] and n.price_inside[e, at + 1] <= real * (1.0 + SAME):
+            if k >= n.plain[e] and mine[SHARE] == 1.0:
+                s.down[e, k], s.beyond[e, k] = n.plain_inside[e] + n.tight[0] + k - n.plain[e], 0.0
+                continue
+            while at + 1 < n.plain_inside[e] and n.price_inside[e, at + 1] <= real * (1.0 + SAME):
                 at += 1
             s.down[e, k], s.beyond[e, k] = at, 0.0
-            if at + 1 < n.prices_inside[e] and real > n.price_inside[e, at]:
+            if at + 1 < n.plain_inside[e] and real > n.price_inside[e, at]:
                 span = n.price_inside[e, at + 1] - n.price_inside[e, at]
                 s.beyond[e, k] = min(1.0, (real - n.price_inside[e, at]) / span)
             if n.price_inside[e, at] > real * (1.0 + SAME):
@@ -474,7 +485,7 @@ def _interpolate(n: Crossing, s: Scratch, mask: int) -> int:
         many = 1 if kept else n.prices[e]
         for b in range(before):
             for k in range(many):
-                low = n.own[e] if kept else s.down[e, k]
+                low = s.own[e] if kept else s.down[e, k]
                 beyond = 0.0 if kept else s.beyond[e, k]
                 for a in range(after):
                     found = np.inf
@@ -489,10 +500,11 @@ def _interpolate(n: Crossing, s: Scratch, mask: int) -> int:
 
 
 @jit
-def _prices(n: Crossing, s: Scratch, mask: int, forward: bool) -> int:
+def _prices(n: Crossing, s: Scratch, mask: int, once: bool, forward: bool) -> int:
     """What words cost at each price above the network, and the numbers of prices; returns how many there are.
 
-    Forward: of prices below it; else among what `_interpolate` leaves.
+    Forward: of prices below it; else among what `_interpolate` leaves. `once`: whether the words of the output that
+    leave the level inside are finished; if not they come at no narrow price.
     """
     many = 1
     s.cost[0], s.target[0] = 0.0, 0
@@ -502,7 +514,9 @@ def _prices(n: Crossing, s: Scratch, mask: int, forward: bool) -> int:
         for lane in range(many - 1, -1, -1):
             cost, target = s.cost[lane], s.target[lane]
             for k in range(size - 1, -1, -1):
-                number = (n.own[e] if forward else 0) if kept else (s.down[e, k] if forward else k)
+                number = (s.own[e] if forward else 0) if kept else (s.down[e, k] if forward else k)
+                if kept and k >= n.plain[e] and not once:
+                    number = -1
                 s.cost[lane * size + k] = cost + (n.price[e, k] * s.reads[e] if kept else 0.0)
                 s.target[lane * size + k] = -1 if number < 0 or target < 0 else target * below + number
         many *= size
@@ -523,6 +537,7 @@ def cross(
         Read, or forward written.
     """
     tensors, output, macs = s.facts.shape[0], c.output[0], 1.0
+    s.own[:] = n.own
     last, lanes_inside = n.last[0] == 1, inside.shape[2]
     for d in range(c.bounds.shape[0]):
         macs *= c.bounds[d]
@@ -553,7 +568,7 @@ def cross(
                 if n.row_inside[t, inner] < 0:
                     continue
                 outer_state, inner_state = around[n.row_around[u, q]], inside[n.row_inside[t, inner]]
-                all_in, out_passes = 0.0, 1.0
+                all_in, out_passes, at_passes = 0.0, 1.0, 1.0
                 for mask_at in range(n.masks.shape[0]):
                     mask = n.masks[mask_at]
                     if not n.fits[t, mask_at]:
@@ -578,9 +593,12 @@ def cross(
                         s.reads[e] = max(_moved(facts[REL], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE])
                         all_in += words * n.into[e]
                         if e == output:
-                            out_passes = at
-                    keeps = mask >> output & 1 == 1
-                    many = _prices(n, s, mask, forward)
+                            out_passes, at_passes = out, at
+                    keeps, narrow = mask >> output & 1 == 1, n.narrow[t, mask_at]
+                    if narrow and at_passes > 1.0 + SAME:
+                        continue
+                    s.own[output] = n.plain_inside[output] if narrow and n.tight[0] == 1 else n.own[output]
+                    many = _prices(n, s, mask, out_passes <= 1.0 + SAME, forward)
                     for a in range(n.copies.shape[0]):
                         here = min(n.copies[a], cap)
                         for least_copies in range(2 if least < most else 1):
@@ -588,7 +606,7 @@ def cross(
                             one = real <= 1.0
                             if least_copies and not one:  # fewer save less, but for one copy
                                 continue
-                            if keeps and n.narrow[t, mask_at] and (not one or out_passes > 1.0 + SAME):
+                            if narrow and not one:
                                 continue
                             above = 0
                             while above + 1 < n.copies_inside.shape[0] and n.copies_inside[above] < real * (1.0 - SAME):

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,24 @@ from accelsim.model.encode import (
     Ints,
 )
 from accelsim.search.exact.coarse_kernel import LOOPS, STAYS, share_resting
+
+
+class Prices(NamedTuple):
+    """Prices of a word at a boundary [pJ].
+
+    Where a level that keeps the output has room for finished words alone, its price is one of the `narrow` ones: at
+    these each word comes once. `own`: int64[T], which price a level that keeps the tensor sets; `tight`: whether the
+    first narrow one is its own.
+    """
+
+    values: list[Floats]
+    narrow: list[float]
+    own: Ints
+    tight: bool
+
+    def rows(self, output: int) -> list[Floats]:
+        """Prices of each tensor, with narrow ones last."""
+        return [np.append(row, self.narrow) if t == output else row for t, row in enumerate(self.values)]
 
 
 class CoarseSpace:
@@ -110,31 +129,37 @@ class CoarseSpace:
             found.append(row)
         return found
 
-    def price_nodes(self, base: float) -> tuple[list[list[Floats]], list[Ints]]:
-        """Prices of a word that tables tell apart, by boundary and tensor; and which one a level that keeps it sets."""
-        c, found, own = self.c, [], []
+    def price_nodes(self, base: float) -> list[Prices]:
+        """Prices of a word that tables tell apart, by boundary; the last one is that of the compute units."""
+        c, found = self.c, list[Prices]()
         for level in range(self.levels):
-            row, mine = [], np.full(self.tensors, -1, np.int64)
+            prices, own, narrow, tight = list[Floats](), np.full(self.tensors, -1, np.int64), list[float](), False
+            network, masks = level - 1, self.masks[level]
             for t in range(self.tensors):
-                price = self.reads[level, t] + (self.updates[level, t] if t == self.output else 0.0)
-                values = list[float]()
-                if level and any(not mask >> t & 1 for mask in self.masks[level]):
-                    above, network = found[level - 1][t], level - 1
-                    transfer = float(c.energy[network, t, BY_TRANSFER])
+                price = float(self.reads[level, t]) + (float(self.updates[level, t]) if t == self.output else 0.0)
+                values, transfer = list[float](), float(c.energy[network, t, BY_TRANSFER])
+                keeps = any(mask >> t & 1 for mask in masks)
+                if level and any(not mask >> t & 1 for mask in masks):
+                    above = found[network].values[t]
                     low = float(above[0]) / float(c.fanout[network].prod()) + transfer
                     values = sorted({low, *(float(each) + transfer for each in above)})
                     between = low * base
                     while between < values[-1] and low > 0.0:
                         values.append(between)
                         between *= base
+                    if t == self.output:
+                        narrow = [each + transfer for each in found[network].narrow]
                 values = _thinned(sorted(values), 1.0 + 0.4 * (base - 1.0))
-                if any(mask >> t & 1 for mask in self.masks[level]):
-                    values = sorted({*values, float(price)})
-                    mine[t] = values.index(float(price))
-                row.append(np.array(values))
-            found.append(row)
-            own.append(mine)
-        return [*found, [np.zeros(1)] * self.tensors], [*own, np.zeros(self.tensors, np.int64)]
+                if keeps:
+                    values = sorted({*values, price})
+                    own[t] = values.index(price)
+                    if t == self.output and level and self.counted:
+                        tight = bool(c.word_parts[level, t, 1] > c.word_parts[level, t, 0])
+                        narrow = [price, *narrow] if tight else narrow
+                prices.append(np.array(values))
+            found.append(Prices(prices, narrow, own, tight))
+        compute = [np.zeros(1)] * self.tensors
+        return [*found, Prices(compute, [], np.zeros(self.tensors, np.int64), False)]
 
     def copy_nodes(self, base: float) -> list[Floats]:
         """Copies of the output that tables tell apart, by boundary."""
