@@ -14,7 +14,7 @@ A state of the tables is a tile shape, a reach, the copies of the output, and a 
   tables that costs no more than the mapping does.
 
 States through which all paths cost more than the best mapping known are dropped, and the buckets of the others are
-split: coarse-to-fine dynamic programming (Raphael, IEEE TPAMI 23(12), 2001). Axis letters as in `coarse_kernel`.
+split: coarse-to-fine dynamic programming (Raphael, IEEE TPAMI 23(12), 2001). Axis letters as in `coarse_layout`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,9 @@ import numpy.typing as npt
 from accelsim.inputs.divisors import divisors
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, UNLIMITED, Bools, Floats, Ints
-from accelsim.search.exact.coarse_kernel import (
-    AT_NETWORK,
-    FACTS,
-    SAME,
-    Buckets,
-    Crossing,
-    Scratch,
-    cross,
-    fit_axes,
-    go_through,
-    list_pairs,
-)
+from accelsim.search.exact.coarse_kernel import cross, go_through
+from accelsim.search.exact.coarse_layout import AT_NETWORK, FACTS, SAME, Buckets, Crossing, Scratch
+from accelsim.search.exact.coarse_pairs_kernel import fit_axes, list_pairs
 from accelsim.search.exact.coarse_space import CoarseSpace
 
 RATIOS = (64.0, 8.0, 4.0, 2.0, 1.42, 1.0)
@@ -261,7 +252,9 @@ class _Round:
         left = memory - 8 * (self.entries + 2 * max(sizes))
         self.within, self.across, self.ways, self.crossings = [], [], [], []
         for level in levels:
-            self.ways.append(self._grid([space.steps(level, d) for d in range(space.dims)], np.bitwise_or))
+            self.ways.append(
+                self._grid([space.steps(level, d) for d in range(space.dims)], np.bitwise_or).astype(np.int64)
+            )
             self.crossings.append(self._crossing(level, *self._spread(level)))
             network = self.crossings[level]
             pairs = self._pairs(level, left // 2)
@@ -376,10 +369,10 @@ class _Round:
                 found &= held[c.role == role].sum(axis=0) <= room
         return np.asarray(found)
 
-    def _grid(self, found: list[Ints] | list[Floats], reduce: np.ufunc) -> Ints | Floats:
-        """What is known of the sizes of each dimension, outer first, reduced to buckets: [D, N, N]."""
+    def _grid(self, found: Sequence[Ints] | Sequence[Floats], reduce: np.ufunc) -> Floats:
+        """What is known of the sizes of each dimension, outer first, reduced to buckets: float64[D, N, N]."""
         most = int(self.many.max())
-        grid = np.zeros((len(found), most, most), found[0].dtype)
+        grid = np.zeros((len(found), most, most))
         for d, (values, groups) in enumerate(zip(found, self.groups, strict=True)):
             first = [group[0] for group in groups]
             by_bucket = reduce.reduceat(reduce.reduceat(values, first, axis=0), first, axis=1)
@@ -587,7 +580,7 @@ def split_buckets(groups: list[Ints], sizes: Ints, ratio: float) -> list[Ints]:
 
 
 def _reaches(axes: list[Floats], known: Floats, room: int) -> Floats:
-    """Passes beyond a reach that tables tell apart: products of those of dimensions, or some of them, and known ones."""
+    """Passes beyond a reach that tables tell apart: products of those of dimensions, or some, and known ones."""
     found = np.ones(1)
     for values in axes:
         found = np.unique(np.multiply.outer(found, values))

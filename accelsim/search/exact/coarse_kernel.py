@@ -1,290 +1,39 @@
 """Sweeps of coarse tables over blocks and networks, from the inside out and back; compiled.
 
-`accelsim.search.exact.coarse` has the method. Axis letters: D = dimensions, T = tensors, N = buckets of tile sizes,
-F = families, R = reaches, Q = reaches of all families with none first, S = shapes, A = copies of the output, C = prices
-of a word of every tensor, K = choices of what a level keeps.
+`accelsim.search.exact.coarse` has the method. Axis letters as in `coarse_layout`.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.model.encode import Constants
 from accelsim.model.jit import inline, jit
-from accelsim.model.records import (
-    Bools1,
-    Bools2,
-    Floats1,
-    Floats2,
-    Floats3,
-    Floats4,
-    Int32s2,
-    Ints1,
-    Ints2,
-    Ints3,
-    record,
+from accelsim.model.records import Floats1, Floats2, Floats3, Int32s2, Ints2, Ints3
+from accelsim.search.exact.coarse_layout import (
+    AROUND,
+    EVEN,
+    INSIDE,
+    IRR_AROUND,
+    IRR_INSIDE,
+    LOOPS,
+    MOST_AROUND,
+    MOST_INSIDE,
+    OTHERS,
+    OTHERS_REST,
+    RAGGED,
+    REL,
+    RESTS,
+    SAME,
+    SHARE,
+    SPREAD,
+    STAYS,
+    WINDOW_SHARE,
+    Buckets,
+    Crossing,
+    Scratch,
 )
 from accelsim.search.exact.shapes import resting_share
-
-SAME = 1e-9
-"""Relative: numbers that differ by rounding alone."""
-REL, IRR_AROUND, IRR_INSIDE, SHARE, WINDOW_SHARE, RESTS, FACTS = range(7)
-"""Of a tensor at a network: words into the tiles below in one pass of the loops that do not move it; passes of these
-around the network and at the tiles; least share of words that is left above; the part of it that windows have; share of
-words that rests."""
-AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS, OTHERS_REST, SPREAD, AT_NETWORK = range(10)
-"""Of a family at a network: fewest and most passes around it, and at the tiles; spread of dimensions without and of one
-with remainders; most passes of all dimensions but this one; share of words that rests of tensors of other families; and
-the most children."""
-STAYS, LOOPS = 1, 2
-"""Whether tiles of two buckets can be equal, and whether a loop can lead from one to the other."""
-
-
-@record
-class Buckets(NamedTuple):
-    """Buckets of tile sizes, and what the loops outside a tile may leave in place."""
-
-    least: Floats2
-    """float64[D, N]: smallest size in a bucket."""
-    most: Floats2
-    """float64[D, N]: largest size in a bucket."""
-    passes: Floats2
-    """float64[D, N]: fewest passes, those of the largest size."""
-    most_passes: Floats2
-    """float64[D, N]: most passes."""
-    ragged: Bools1
-    """bool[D]: whether the dimension may leave remainders."""
-    prime: Ints1
-    """int64[D]: least loop over the dimension."""
-    family: Ints1
-    """int64[D]: family of tensors of which a loop over the dimension leaves some in place, -1 if it moves all."""
-    family_of: Ints1
-    """int64[T]: family of each tensor, -1 if all dimensions move it."""
-    alone: Bools1
-    """bool[T]: whether no dimension of the tensor's family moves it."""
-    reach: Floats2
-    """float64[F, R]: passes of the family's dimensions beyond the loops that leave its tensors in place, ascending."""
-    first: Ints1
-    """int64[F + 1]: number of the first reach of each family among all, where 0 is none."""
-    reaches: Ints1
-    """int64[F]: how many reaches there are. If a family has one dimension, and it may leave remainders, as many more
-    follow, which are exact: no network has spread the dimension since."""
-    told: Ints1
-    """int64[F]: this dimension, if all sizes and exact reaches are told apart, else -1."""
-    needed: Floats1
-    """float64[T]: different words that the multiply-accumulates ask for."""
-
-
-@record
-class Crossing(NamedTuple):
-    """The network below a level, and the level inside it."""
-
-    spread: Floats4
-    """float64[2, D, N, N]: least and most children that loops over a dimension use between a bucket around the network
-    and one of the tile; 0 if none lead there."""
-    rests: Floats3
-    """float64[D, N, N]: share of a tensor's words that a last pass over the dimension leaves in place, at most."""
-    sharing: Floats1
-    """float64[T]: children that can share a word of the tensor, at most."""
-    linked: Bools1
-    """bool[T]: whether children may take the tensor's words from their neighbours."""
-    into: Floats1
-    """float64[T] [pJ]: energy of each word into the tiles inside, where the level there keeps the tensor."""
-    passing: Floats1
-    """float64[T] [pJ]: energy of a transfer of a word that the level inside passes by."""
-    credit: Floats1
-    """float64[2] [pJ]: energy that is not spent, where the level inside keeps the output, for each copy of it; and
-    where there is one copy."""
-    children: Floats1
-    """float64[1]: children of the network."""
-    price: Floats2
-    """float64[T, *] [pJ]: prices of a word above the network, ascending, then infinite."""
-    prices: Ints1
-    """int64[T]: how many there are."""
-    price_inside: Floats2
-    """float64[T, *] [pJ]: the same below it."""
-    prices_inside: Ints1
-    """int64[T]"""
-    plain: Ints1
-    """int64[T]: how many of them come before the narrow ones of the output, at which each word comes once."""
-    plain_inside: Ints1
-    """int64[T]"""
-    own: Ints1
-    """int64[T]: number of the price that the level inside sets, if it keeps the tensor."""
-    tight: Ints1
-    """int64[1]: whether the level inside sets the first narrow price there."""
-    copies: Floats1
-    """float64[A]: copies of the output above the network that tables tell apart."""
-    copies_inside: Floats1
-    """float64[A]: the same below it."""
-    masks: Ints1
-    """int64[K]: what the level inside may keep, tensors as bits; all at the compute units."""
-    fits: Bools2
-    """bool[S, K]: whether that fits, with sums as narrow as they can be."""
-    narrow: Bools2
-    """bool[S, K]: whether it fits with narrow sums alone."""
-    last: Ints1
-    """int64[1]: whether the compute units lie inside."""
-    around: Ints2
-    """int64[S, D]: buckets of each shape around the network."""
-    inside: Ints2
-    """int64[S, D]: buckets of each tile."""
-    row_around: Int32s2
-    """int32[S, Q]: row of each state in the table around the network, -1 if it is not live."""
-    row_inside: Int32s2
-    """int32[S, Q]: the same of the table of tiles."""
-
-
-@record
-class Scratch(NamedTuple):
-    """Room for one pair of shapes."""
-
-    facts: Floats2
-    """float64[T, FACTS]"""
-    families: Floats2
-    """float64[F, AT_NETWORK]"""
-    reads: Floats1
-    """float64[T]: words that leave the parent."""
-    own: Ints1
-    """int64[T]: price that the level inside sets."""
-    down: Ints2
-    """int64[T, *]: price below the network for each above it: the one that is no higher."""
-    beyond: Floats2
-    """float64[T, *]: how far the real one lies towards the next price."""
-    lanes: Floats2
-    """float64[2, *]: entries of a state while prices are interpolated."""
-    target: Ints1
-    """int64[C]: price numbers below the network."""
-    cost: Floats1
-    """float64[C]: what the words cost at each price."""
-
-
-@jit
-def list_pairs(
-    outer: Ints2, inner: Ints2, ok: Ints3, spread: Floats4, most: float, number: Ints1, stride: Ints1, pairs: Int32s2
-) -> int:
-    """List pairs of an outer and an inner shape that are possible in each dimension; returns how many there are.
-
-    Parameters
-    ----------
-    ok : int64[D, N, N]
-        0 where no loop leads from the inner bucket to the outer one.
-    spread, most
-        Least spread of each pair of buckets, and of all dimensions together at most; most = 0: any.
-    number : int64[*]
-        Row of each inner shape by its number, -1 if it is not there.
-    pairs : int32[*, 2]
-        Filled as far as there is room.
-    """
-    dims, found = outer.shape[1], 0
-    ways, at, at_most = np.zeros((2, dims, ok.shape[1]), np.int64), np.zeros(dims, np.int64), np.zeros(dims, np.int64)
-    product, where = np.ones(dims + 1), np.zeros(dims + 1, np.int64)
-    for o in range(outer.shape[0]):
-        many = 1.0
-        for d in range(dims):
-            at_most[d] = 0
-            for j in range(outer[o, d] + 1):
-                if ok[d, outer[o, d], j] > 0:
-                    ways[0, d, at_most[d]] = j
-                    at_most[d] += 1
-            many *= at_most[d]
-        if many > 4.0 * inner.shape[0]:
-            for i in range(inner.shape[0]):
-                possible, together = True, 1.0
-                for d in range(dims):
-                    if inner[i, d] > outer[o, d] or ok[d, outer[o, d], inner[i, d]] == 0:
-                        possible = False
-                        break
-                    together *= spread[0, d, outer[o, d], inner[i, d]] if most > 0.0 else 1.0
-                if possible and (most == 0.0 or together <= most):
-                    if found < pairs.shape[0]:
-                        pairs[found, 0], pairs[found, 1] = o, i
-                    found += 1
-            continue
-        if many == 0.0:
-            continue
-        d = 0
-        at[0] = -1
-        while d >= 0:
-            at[d] += 1
-            if at[d] == at_most[d]:
-                d -= 1
-                continue
-            j = ways[0, d, at[d]]
-            product[d + 1] = product[d] * (spread[0, d, outer[o, d], j] if most > 0.0 else 1.0)
-            if most > 0.0 and product[d + 1] > most:
-                continue
-            where[d + 1] = where[d] + j * stride[d]
-            if d + 1 < dims:
-                d += 1
-                at[d] = -1
-            elif number[where[dims]] >= 0:
-                if found < pairs.shape[0]:
-                    pairs[found, 0], pairs[found, 1] = o, number[where[dims]]
-                found += 1
-    return found
-
-
-@jit
-def fit_axes(
-    outer: Ints2, inner: Ints2, pairs: Int32s2, begin: Ints3, on_x: Ints1, on_y: Ints1, size_x: int, size_y: int
-) -> int:
-    """Keep the pairs whose spread fits both axes of a network, in place; returns how many there are.
-
-    Parameters
-    ----------
-    begin : int64[D, N, N + 1]
-        Where the ways to spread a dimension begin in `on_x`, the loop on x, and `on_y`, the least one on y beside it;
-        those of the next inner bucket begin where they end.
-    """
-    kept, least, after = 0, np.zeros(size_x + 1, np.int64), np.zeros(size_x + 1, np.int64)
-    for p in range(pairs.shape[0]):
-        least[:] = size_y + 1
-        least[1] = 1
-        for d in range(outer.shape[1]):
-            o, i = outer[pairs[p, 0], d], inner[pairs[p, 1], d]
-            first, end = begin[d, o, i], begin[d, o, i + 1]
-            if end == first + 1 and on_x[first] == 1 and on_y[first] == 1:
-                continue
-            after[:] = size_y + 1
-            for x in range(1, size_x + 1):
-                if least[x] > size_y:
-                    continue
-                for way in range(first, end):
-                    together = x * on_x[way]
-                    if together <= size_x:
-                        after[together] = min(after[together], least[x] * on_y[way])
-            least[:] = after
-        if least.min() <= size_y:
-            pairs[kept, 0], pairs[kept, 1] = pairs[p, 0], pairs[p, 1]
-            kept += 1
-    return kept
-
-
-@jit
-def share_resting(bound: int, tiles: int, outside: int, factor: int, outermost: bool, most: Floats1) -> None:
-    """Largest share of words that a last pass leaves in place, whatever loops lie outside, by spread: float64[*].
-
-    docs/papers/exact-mapper.md, Lemma 34. Raised where it is more than what is there.
-
-    Parameters
-    ----------
-    outside : int
-        Children that networks further out have together; some may be spread over inside the loop.
-    outermost : bool
-        Whether one loop makes all passes.
-    """
-    for spread in range(1, most.shape[0]):
-        for more in range(1, outside + 1):
-            inside = spread * more
-            if inside >= tiles:
-                break
-            count = -(-tiles // inside)
-            for loop in range(count if outermost else 2, count + 1):
-                if loop == -(-count // -(-count // loop)):
-                    most[spread] = max(most[spread], min(1.0, resting_share(bound, tiles, inside, loop, factor)))
 
 
 @inline
@@ -297,7 +46,7 @@ def _reach_at(z: Buckets, family: int, passes: float) -> int:
             first = middle
         else:
             end = middle
-    return first
+    return int(first)
 
 
 @inline
@@ -350,7 +99,7 @@ def _window_words(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int)
             share = min(share, min(new / whole, 1.0) * (1.0 - 1.0 / z.prime[d] if back else 1.0))
         words *= whole
         k = end
-    return max(z.needed[e], words * share)
+    return float(max(z.needed[e], words * share))
 
 
 @jit

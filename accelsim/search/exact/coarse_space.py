@@ -1,6 +1,6 @@
 """What coarse tables need to know of a map space: energies, prices, loops, and what may be kept.
 
-Axis letters as in `coarse_kernel`.
+Axis letters as in `coarse_layout`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from accelsim.model.encode import (
     Floats,
     Ints,
 )
-from accelsim.search.exact.coarse_kernel import LOOPS, STAYS, share_resting
+from accelsim.search.exact.coarse_layout import LOOPS, STAYS
+from accelsim.search.exact.coarse_pairs_kernel import share_resting
 
 
 class Prices(NamedTuple):
@@ -190,8 +191,8 @@ def _families(c: Constants) -> tuple[Ints, Ints]:
         together = np.isin(family_of, family_of[left])
         if len(left):
             family_of[together] = family_of[left].min()
-    some = (~c.relevant).any(axis=1)
-    numbers = {int(each): n for n, each in enumerate(np.unique(family_of[some]))}
+    some = [not moved.all() for moved in c.relevant]
+    numbers = {int(each): n for n, each in enumerate(np.unique(family_of[np.array(some)]))}
     found = np.array([numbers[int(family_of[t])] if some[t] else -1 for t in range(tensors)], np.int64)
     left_in = [np.flatnonzero(~c.relevant[:, d]) for d in range(dims)]
     return np.array([found[left[0]] if len(left) else -1 for left in left_in], np.int64), found
