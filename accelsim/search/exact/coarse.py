@@ -541,6 +541,7 @@ class _Round:
         )
         return Scratch(
             facts=np.zeros((space.tensors, FACTS)),
+            words=np.zeros((space.families + 1, space.tensors)),
             families=np.zeros((space.families, AT_NETWORK)),
             reads=np.zeros(space.tensors),
             own=np.zeros(space.tensors, np.int64),

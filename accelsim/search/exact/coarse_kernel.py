@@ -56,10 +56,10 @@ def _moved(words: float, passes: float, rests: float) -> float:
 
 
 @jit
-def _window_words(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int) -> float:
-    """Words of a tensor with windows into all tiles in one pass of the loops that do not move it, at least.
+def _window_words(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int, family: int) -> float:
+    """Words of a tensor into all tiles in one pass of the loops that do not move it, at least.
 
-    Each step brings a whole box, or what is new along the rank of the innermost loop that moves it; or nothing, if
+    `family`: of the dimension of the innermost loop, which moves the tensor; -1: any. Each step brings a whole box, or what is new along the rank of the innermost loop that moves it; or nothing, if
     loops over two dimensions of the rank leave the box where it is, once in a pass of the innermost one.
     """
     words, share, k = 1.0, 1.0, 0
@@ -83,7 +83,7 @@ def _window_words(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int)
             whole = min(whole, steps * extent)
         for j in range(k, end if end > k + 1 else k):
             d = c.term[e, j]
-            if z.least[d, n.around[u, d]] >= c.bounds[d]:
+            if z.least[d, n.around[u, d]] >= c.bounds[d] or (family >= 0 and z.family[d] != family):
                 continue
             new = c.term_factor[e, j] * c.bounds[d] * n.spread[0, d, n.around[u, d], n.inside[t, d]]
             back = False
@@ -158,23 +158,27 @@ def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) 
             if z.family[d] == f and d != most:
                 mine[OTHERS] *= z.most_passes[d, n.around[u, d]]
     for e in range(s.facts.shape[0]):
-        mine, together = s.facts[e], 1.0
+        mine, together, ragged = s.facts[e], 1.0, False
         mine[:] = 1.0
         mine[RESTS] = 0.0
         for d in range(dims):
             o, i = n.around[u, d], n.inside[t, d]
             if c.relevant[e, d]:
                 mine[REL] *= c.bounds[d]
-                if z.ragged[d]:
-                    rests = n.rests[d, o, i]
+                if z.ragged[d]:  # other loops may slide the window where this one makes one step
+                    rests, ragged = n.rests[d, o, i], True
                     mine[RESTS] = mine[RESTS] + rests if c.windowed[e] else max(mine[RESTS], rests)
             else:
                 mine[IRR_AROUND] *= z.passes[d, o]
                 mine[IRR_INSIDE] *= z.passes[d, i]
                 together *= n.spread[1, d, o, i]
         mine[RESTS] = min(1.0, mine[RESTS])
-        if not last:
-            mine[REL] = _window_words(c, z, n, u, t, e)
+        for f in range(-1, s.families.shape[0]):
+            s.words[f + 1, e] = mine[REL]
+            if not last and (f < 0 or (c.windowed[e] and f != z.family_of[e] and not ragged)):
+                s.words[f + 1, e] = _window_words(c, z, n, u, t, e, f)
+            elif f >= 0:
+                s.words[f + 1, e] = s.words[0, e]
         if c.windowed[e] and n.sharing[e] > 1.0:
             mine[WINDOW_SHARE] = _window_share(c, z, n, u, t, e)
         share = mine[WINDOW_SHARE] / min(together, n.sharing[e])
@@ -338,8 +342,8 @@ def cross(
                             if f >= 0 and z.family_of[e] == f:
                                 out = beyond if z.alone[e] else max(1.0, out * beyond / s.families[f, MOST_AROUND])
                                 at = carried if z.alone[e] else max(1.0, at * carried / s.families[f, MOST_INSIDE])
-                            words = _moved(facts[REL], at, rests)
-                        s.reads[e] = max(_moved(facts[REL], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE])
+                            words = _moved(s.words[f + 1, e], at, rests)
+                        s.reads[e] = max(_moved(s.words[f + 1, e], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE])
                         all_in += words * n.into[e]
                         if e == output:
                             out_passes, at_passes = out, at

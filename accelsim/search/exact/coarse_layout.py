@@ -25,9 +25,9 @@ from accelsim.model.records import (
 SAME = 1e-9
 """Relative: numbers that differ by rounding alone."""
 REL, IRR_AROUND, IRR_INSIDE, SHARE, WINDOW_SHARE, RESTS, FACTS = range(7)
-"""Of a tensor at a network: words into the tiles below in one pass of the loops that do not move it; passes of these
-around the network and at the tiles; least share of words that is left above; the part of it that windows have; share of
-words that rests."""
+"""Of a tensor at a network: words that the compute units ask for in one pass of the loops that do not move it; passes
+of these around the network and at the tiles; least share of words that is left above; the part of it that windows
+have; share of words that rests."""
 AROUND, MOST_AROUND, INSIDE, MOST_INSIDE, EVEN, RAGGED, OTHERS, OTHERS_REST, SPREAD, AT_NETWORK = range(10)
 """Of a family at a network: fewest and most passes around it, and at the tiles; spread of dimensions without and of one
 with remainders; most passes of all dimensions but this one; share of words that rests of tensors of other families; and
@@ -137,6 +137,9 @@ class Scratch(NamedTuple):
 
     facts: Floats2
     """float64[T, FACTS]"""
+    words: Floats2
+    """float64[F + 1, T]: words into the tiles in one pass of the loops that do not move a tensor; if the innermost loop
+    is over a dimension of a family, from 1 on."""
     families: Floats2
     """float64[F, AT_NETWORK]"""
     reads: Floats1
