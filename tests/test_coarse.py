@@ -33,9 +33,9 @@ from tests.effort import many
 from tests.problems import problem
 
 PROBLEMS = many("COARSE_PROBLEMS", 400, 64)
-RAGGED = many("COARSE_RAGGED", 400, 48)
-UNEVEN = many("COARSE_UNEVEN", 100, 10)
-SEVERAL = many("COARSE_SEVERAL", 60, 8)
+RAGGED = many("COARSE_RAGGED", 300, 48)
+UNEVEN = many("COARSE_UNEVEN", 60, 10)
+SEVERAL = many("COARSE_SEVERAL", 40, 8)
 FIRST = int(os.environ.get("ACCELSIM_COARSE_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
 GROUPS = 8
 MOST = 4000

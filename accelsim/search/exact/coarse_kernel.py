@@ -158,27 +158,27 @@ def _look_at(c: Constants, z: Buckets, n: Crossing, u: int, t: int, s: Scratch) 
             if z.family[d] == f and d != most:
                 mine[OTHERS] *= z.most_passes[d, n.around[u, d]]
     for e in range(s.facts.shape[0]):
-        mine, together, ragged = s.facts[e], 1.0, False
+        mine, together = s.facts[e], 1.0
         mine[:] = 1.0
         mine[RESTS] = 0.0
         for d in range(dims):
             o, i = n.around[u, d], n.inside[t, d]
             if c.relevant[e, d]:
                 mine[REL] *= c.bounds[d]
-                if z.ragged[d]:  # other loops may slide the window where this one makes one step
-                    rests, ragged = n.rests[d, o, i], True
+                if z.ragged[d]:
+                    rests = n.rests[d, o, i]
                     mine[RESTS] = mine[RESTS] + rests if c.windowed[e] else max(mine[RESTS], rests)
             else:
                 mine[IRR_AROUND] *= z.passes[d, o]
                 mine[IRR_INSIDE] *= z.passes[d, i]
                 together *= n.spread[1, d, o, i]
         mine[RESTS] = min(1.0, mine[RESTS])
-        for f in range(-1, s.families.shape[0]):
-            s.words[f + 1, e] = mine[REL]
-            if not last and (f < 0 or (c.windowed[e] and f != z.family_of[e] and not ragged)):
-                s.words[f + 1, e] = _window_words(c, z, n, u, t, e, f)
-            elif f >= 0:
-                s.words[f + 1, e] = s.words[0, e]
+        every = mine[REL] if last else _window_words(c, z, n, u, t, e, -1)
+        s.words[:, e] = every
+        for f in range(s.families.shape[0]):
+            if c.windowed[e] and f != z.family_of[e] and not last:
+                some = _window_words(c, z, n, u, t, e, f)  # but where its loops make one step, others slide the window
+                s.words[f + 1, e] = some + mine[RESTS] * (every - some)
         if c.windowed[e] and n.sharing[e] > 1.0:
             mine[WINDOW_SHARE] = _window_share(c, z, n, u, t, e)
         share = mine[WINDOW_SHARE] / min(together, n.sharing[e])
