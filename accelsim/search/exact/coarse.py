@@ -40,6 +40,9 @@ RATIOS = (64.0, 8.0, 4.0, 2.0, 1.42, 1.0)
 """Largest over smallest size of a bucket, round by round; at 1 each size has a bucket of its own."""
 SURE = 1e-9
 """Relative: what rounding may be off."""
+COUNTED = 4.0
+"""Ratio from which on partial sums that come back are counted: before, more first reads would be spared than there
+are."""
 MOST_SHAPES = 10_000_000
 """Shapes of a round, live or not, at most."""
 SPEED = 2e7
@@ -136,6 +139,7 @@ def coarse_bound(
     for ratio in ratios:
         start = time.process_time()
         groups = [split_buckets(found, sizes, ratio) for found, sizes in zip(groups, coarse.sizes, strict=True)]
+        coarse.count(ratio <= COUNTED)
         one = _Round(coarse, groups, ratio, live)
         if not one.prepare(memory):
             stop = "memory"
@@ -249,7 +253,7 @@ class _Round:
         tables = [*zip(self.rows, self.lanes, strict=True), *zip(self.rows_around, self.lanes, strict=False)]
         sizes = [int((rows >= 0).sum()) * math.prod(lanes) for rows, lanes in tables]
         self.entries, self.shape_count = sum(sizes), sum(map(len, (*self.shapes, *self.around)))
-        left = memory - 8 * (self.entries + 2 * max(sizes))
+        left = memory - 8 * (self.entries + max(map(sum, itertools.pairwise(sizes))))
         self.within, self.across, self.ways, self.crossings = [], [], [], []
         for level in levels:
             self.ways.append(
@@ -516,10 +520,12 @@ class _Round:
         for level in range(levels):
             after = blank(self.rows_around[level], level)
             through(level, True, before, after)
-            live.append(_alive(self.rows_around[level], after + around[level], most))
+            around[level] += after
+            live.append(_alive(self.rows_around[level], around[level], most))
             before = blank(self.rows[level + 1], level + 1)
             cross(c, z, self.crossings[level], scratch, self.across[level], True, after, before)
-            live.append(_alive(self.rows[level + 1], before + inside[level + 1], most))
+            inside[level + 1] += before
+            live.append(_alive(self.rows[level + 1], inside[level + 1], most))
         live[-1][:] = live[-1].any()
         places = [*itertools.chain(*zip(self.shapes, self.around, strict=False)), self.shapes[-1]]
         kept = [states.any(axis=1) for states in live]

@@ -71,14 +71,18 @@ class CoarseSpace:
         self.sizes = [-(-int(bound) // found) for bound, found in zip(c.bounds, self.passes, strict=True)]
         self.family, self.family_of = _families(c)
         self.families = int(self.family_of.max(initial=-1)) + 1
-        self.reads, self.writes, self.updates, self.finished = _energies(c)
-        self.counted = not c.windowed[self.output]
         self.masks = [self._masks(level) for level in range(self.levels)] + [[(1 << self.tensors) - 1]]
         self.needed = np.array([_needed(c, t) for t in range(self.tensors)])
-        words = float(c.whole[self.output])
-        first = self.reads[0, self.output] + self.finished[0] if self.counted else 0.0
-        self.certain = self.macs * float(c.mac[0]) + self._leak() - first * words
         self.rests = self._resting()
+        self.count(True)
+
+    def count(self, returning: bool) -> None:
+        """Count partial sums that come back, or leave them out: a bound all the same, of fewer tables."""
+        c = self.c
+        self.counted = returning and not bool(c.windowed[self.output])
+        self.reads, self.writes, self.updates, self.finished = _energies(c, self.counted)
+        first = self.reads[0, self.output] + self.finished[0] if self.counted else 0.0
+        self.certain = self.macs * float(c.mac[0]) + self._leak() - float(first) * float(c.whole[self.output])
 
     def _masks(self, level: int) -> list[int]:
         """What a level may keep, tensors as bits."""
@@ -198,19 +202,18 @@ def _families(c: Constants) -> tuple[Ints, Ints]:
     return np.array([found[left[0]] if len(left) else -1 for left in left_in], np.int64), found
 
 
-def _energies(c: Constants) -> tuple[Floats, Floats, Floats, Floats]:
+def _energies(c: Constants, counted: bool) -> tuple[Floats, Floats, Floats, Floats]:
     """Energy of a word read, written and updated [pJ]: float64[L, T]; and how much less a finished update takes.
 
-    Accesses are not rounded up to blocks. Words of the output are partial sums; where it has windows, what comes back
-    is left out.
+    Accesses are not rounded up to blocks. Words of the output are partial sums, or none come back.
     """
     parts = c.word_parts.min(axis=2).astype(np.float64)
     output, off = int(c.output[0]), np.zeros(len(parts))
-    if not c.windowed[output]:
+    if counted:
         off = (c.word_parts[:, output, 1] - parts[:, output]) / c.block * c.energy[:, output, BY_UPDATE]
         parts[:, output] = c.word_parts[:, output, 1]
     found = [c.energy[:, :, action] * parts / c.block[:, None] for action in (BY_READ, BY_WRITE, BY_UPDATE)]
-    if c.windowed[output]:
+    if not counted:
         found[0][:, output] = found[1][:, output] = 0.0
     return found[0], found[1], found[2], off
 
