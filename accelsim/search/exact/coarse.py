@@ -179,8 +179,8 @@ class _Round:
         self.buckets = self._make_buckets()
         self.many = np.array([len(found) for found in groups], np.int64)
         self.stride = np.array([math.prod(self.many[d + 1 :].tolist()) for d in range(space.dims)], np.int64)
-        self.prices = space.price_nodes(4.0 if ratio > 1.5 else 2.0)
-        self.copies = space.copy_nodes(4.0 if ratio > 2.0 else 2.0)
+        self.prices = space.price_nodes(4.0 if ratio > 1.0 else 2.0)
+        self.copies = space.copy_nodes(4.0 if ratio > 1.0 else 2.0)
         self.lanes = [
             (len(copies), math.prod(map(len, prices.rows(space.output))))
             for copies, prices in zip(self.copies, self.prices, strict=True)
@@ -253,7 +253,7 @@ class _Round:
         tables = [*zip(self.rows, self.lanes, strict=True), *zip(self.rows_around, self.lanes, strict=False)]
         sizes = [int((rows >= 0).sum()) * math.prod(lanes) for rows, lanes in tables]
         self.entries, self.shape_count = sum(sizes), sum(map(len, (*self.shapes, *self.around)))
-        left = memory - 8 * (self.entries + max(map(sum, itertools.pairwise(sizes))))
+        left = memory - 8 * (self.entries + 2 * max(sizes))
         self.within, self.across, self.ways, self.crossings = [], [], [], []
         for level in levels:
             self.ways.append(
