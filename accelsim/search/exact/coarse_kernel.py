@@ -59,8 +59,9 @@ def _moved(words: float, passes: float, rests: float) -> float:
 def _window_words(c: Constants, z: Buckets, n: Crossing, u: int, t: int, e: int, family: int) -> float:
     """Words of a tensor into all tiles in one pass of the loops that do not move it, at least.
 
-    `family`: of the dimension of the innermost loop, which moves the tensor; -1: any. Each step brings a whole box, or what is new along the rank of the innermost loop that moves it; or nothing, if
-    loops over two dimensions of the rank leave the box where it is, once in a pass of the innermost one.
+    Each step brings a whole box, or what is new along the rank of the innermost loop that moves it; or nothing, if
+    loops over two dimensions of the rank leave the box where it is, once in a pass of the innermost one. `family`: of
+    the dimension of the innermost loop, which moves the tensor; -1: any.
     """
     words, share, k = 1.0, 1.0, 0
     while k < c.terms[e]:
@@ -343,7 +344,8 @@ def cross(
                                 out = beyond if z.alone[e] else max(1.0, out * beyond / s.families[f, MOST_AROUND])
                                 at = carried if z.alone[e] else max(1.0, at * carried / s.families[f, MOST_INSIDE])
                             words = _moved(s.words[f + 1, e], at, rests)
-                        s.reads[e] = max(_moved(s.words[f + 1, e], out, rests) * facts[WINDOW_SHARE], words * facts[SHARE])
+                        most_shared = _moved(s.words[f + 1, e], out, rests) * facts[WINDOW_SHARE]
+                        s.reads[e] = max(most_shared, words * facts[SHARE])
                         all_in += words * n.into[e]
                         if e == output:
                             out_passes, at_passes = out, at
