@@ -47,6 +47,8 @@ MOST_SHAPES = 10_000_000
 """Shapes of a round, live or not, at most."""
 SPEED = 2e7
 """Entries that a sweep over networks passes in a second, about: for the first estimate of time."""
+FEW = 10_000_000
+"""Entries that the tables of a round may have before fewer prices and copies are told apart."""
 LEAST_SECONDS = 0.05
 """So long a round must take for an estimate of the next one."""
 Ints32 = npt.NDArray[np.int32]
@@ -179,12 +181,6 @@ class _Round:
         self.buckets = self._make_buckets()
         self.many = np.array([len(found) for found in groups], np.int64)
         self.stride = np.array([math.prod(self.many[d + 1 :].tolist()) for d in range(space.dims)], np.int64)
-        self.prices = space.price_nodes(4.0 if ratio > 1.0 else 2.0)
-        self.copies = space.copy_nodes(4.0 if ratio > 1.0 else 2.0)
-        self.lanes = [
-            (len(copies), math.prod(map(len, prices.rows(space.output))))
-            for copies, prices in zip(self.copies, self.prices, strict=True)
-        ]
         self.work, self.shape_count, self.entries = 0.0, 0, 0
 
     def _make_buckets(self) -> Buckets:
@@ -250,8 +246,7 @@ class _Round:
         for level in (0, -1):
             self.rows[level][:, 0], self.rows[level][:, 1:] = 0, -1
         self.rows_around = [self._rows(shapes, 2 * level + 1) for level, shapes in enumerate(self.around)]
-        tables = [*zip(self.rows, self.lanes, strict=True), *zip(self.rows_around, self.lanes, strict=False)]
-        sizes = [int((rows >= 0).sum()) * math.prod(lanes) for rows, lanes in tables]
+        sizes = self._choose_nodes()
         self.entries, self.shape_count = sum(sizes), sum(map(len, (*self.shapes, *self.around)))
         left = memory - 8 * (self.entries + 2 * max(sizes))
         self.within, self.across, self.ways, self.crossings = [], [], [], []
@@ -271,6 +266,21 @@ class _Round:
             states = sizes[len(self.shapes) + level] / max(1, len(self.around[level]))
             self.work += 2 * len(last) * states * len(network.masks) + 4 * len(first) * math.prod(self.lanes[level])
         return True
+
+    def _choose_nodes(self) -> list[int]:
+        """Choose prices and copies that tables tell apart, fewer where there are many states; returns their entries."""
+        output = self.space.output
+        for base in (16.0,) if self.ratio > COUNTED else (2.0, 4.0) if self.ratio > 1.0 else (2.0,):
+            self.prices, self.copies = self.space.price_nodes(base), self.space.copy_nodes(base)
+            self.lanes = [
+                (len(copies), math.prod(map(len, prices.rows(output))))
+                for copies, prices in zip(self.copies, self.prices, strict=True)
+            ]
+            tables = [*zip(self.rows, self.lanes, strict=True), *zip(self.rows_around, self.lanes, strict=False)]
+            sizes = [int((rows >= 0).sum()) * math.prod(lanes) for rows, lanes in tables]
+            if sum(sizes) <= FEW:
+                break
+        return sizes
 
     def _shapes(self, place: int) -> Ints:
         """Shapes that may be live at a place: the tile of level l at 2 l, the shape around its network at 2 l + 1."""

@@ -133,6 +133,9 @@ def share_resting(bound: int, tiles: int, outside: int, factor: int, outermost: 
             if inside >= tiles:
                 break
             count = -(-tiles // inside)
-            for loop in range(count if outermost else 2, count + 1):
-                if loop == -(-count // -(-count // loop)):
-                    most[spread] = max(most[spread], min(1.0, resting_share(bound, tiles, inside, loop, factor)))
+            loop = count if outermost else 2
+            while loop <= count:
+                passes = -(-count // loop)
+                shortest = -(-count // passes)
+                most[spread] = max(most[spread], min(1.0, resting_share(bound, tiles, inside, shortest, factor)))
+                loop = count + 1 if passes == 1 else -(-count // (passes - 1))
