@@ -42,7 +42,7 @@ SURE = 1e-9
 """Relative: what rounding may be off."""
 COUNTED = 4.0
 """Ratio from which on partial sums that come back are counted: before, more first reads would be spared than there
-are."""
+are. At this one there are both rounds."""
 MOST_SHAPES = 10_000_000
 """Shapes of a round, live or not, at most."""
 SPEED = 2e7
@@ -138,10 +138,12 @@ def coarse_bound(
     begun, coarse = time.process_time(), CoarseSpace(space)
     best, stop, speed = min(coarse.macs * float(coarse.c.mac[0]), value), "sizes", SPEED
     groups, live, rounds = [[np.arange(len(sizes))] for sizes in coarse.sizes], None, list[CoarseRound]()
-    for ratio in ratios:
+    plan = [(ratio, False) for ratio in ratios if ratio >= COUNTED]
+    plan += [(ratio, True) for ratio in ratios if ratio <= COUNTED]
+    for ratio, counted in plan:
         start = time.process_time()
         groups = [split_buckets(found, sizes, ratio) for found, sizes in zip(groups, coarse.sizes, strict=True)]
-        coarse.count(ratio <= COUNTED)
+        coarse.count(counted)
         one = _Round(coarse, groups, ratio, live)
         if not one.prepare(memory):
             stop = "memory"
