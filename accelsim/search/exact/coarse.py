@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from accelsim.inputs.divisors import divisors
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, UNLIMITED, Bools, Floats, Ints
+from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, Bools, Floats, Ints
 from accelsim.search.exact.coarse_kernel import cross, go_through
 from accelsim.search.exact.coarse_layout import AT_NETWORK, FACTS, SAME, Buckets, Crossing, Scratch
 from accelsim.search.exact.coarse_pairs_kernel import fit_axes, list_pairs
@@ -239,7 +239,8 @@ class _Round:
         self.around = [self._shapes(2 * level + 1) for level in levels]
         self.fits, self.narrow = [], []
         for level, shapes in enumerate(self.shapes):
-            fits, narrow = self._fit(level)
+            least = np.stack([self.buckets.least[d, shapes[:, d]] for d in range(space.dims)])
+            fits, narrow = space.fit(level, least)
             kept = fits.any(axis=1)
             self.shapes[level] = np.ascontiguousarray(shapes[kept])
             self.fits.append(np.ascontiguousarray(fits[kept]))
@@ -349,41 +350,6 @@ class _Round:
         rows = np.full(live.shape, -1, np.int32)
         rows[live] = np.arange(live.sum())
         return rows
-
-    def _fit(self, level: int) -> tuple[Bools, Bools]:
-        """Which choices of what a level keeps fit at each tile, and which of them with narrow sums alone."""
-        space, c, shapes = self.space, self.c, self.shapes[level]
-        fits = np.ones((len(shapes), len(space.masks[level])), np.bool_)
-        narrow = np.zeros_like(fits)
-        if level in (0, space.levels):
-            return fits, narrow
-        size = np.stack([self.buckets.least[d, shapes[:, d]] for d in range(space.dims)])
-        words = np.ones((space.tensors, len(shapes)))
-        for t in range(space.tensors):
-            for r in set(c.rank[t][c.relevant[t]].tolist()):
-                along = c.relevant[t] & (c.rank[t] == r)
-                words[t] *= 1.0 + (c.factor[t, along, None] * (size[along] - 1.0)).sum(axis=0)
-        parts = c.word_parts[level].min(axis=1).astype(np.float64)
-        wide = parts.copy()
-        if space.counted:
-            wide[space.output] = c.word_parts[level, space.output, 1]
-        for k, mask in enumerate(space.masks[level]):
-            kept = np.array([mask >> t & 1 for t in range(space.tensors)], np.bool_)
-            fits[:, k] = self._fits(level, words * (parts * kept)[:, None])
-            if kept[space.output]:
-                narrow[:, k] = fits[:, k] & ~self._fits(level, words * (wide * kept)[:, None])
-        return fits, narrow
-
-    def _fits(self, level: int, held: Floats) -> Bools:
-        """Whether tiles of so many units fit a level."""
-        c = self.c
-        found = np.ones(held.shape[1], np.bool_)
-        if c.capacity[level] != UNLIMITED:
-            found &= held.sum(axis=0) <= c.capacity[level]
-        for role, room in enumerate(c.partition[level].tolist() if c.partitioned[level] else ()):
-            if room != UNLIMITED:
-                found &= held[c.role == role].sum(axis=0) <= room
-        return np.asarray(found)
 
     def _grid(self, found: Sequence[Ints] | Sequence[Floats], reduce: np.ufunc) -> Floats:
         """What is known of the sizes of each dimension, outer first, reduced to buckets: float64[D, N, N]."""

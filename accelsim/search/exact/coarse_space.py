@@ -21,6 +21,8 @@ from accelsim.model.encode import (
     BY_TRANSFER,
     BY_UPDATE,
     BY_WRITE,
+    UNLIMITED,
+    Bools,
     Constants,
     Floats,
     Ints,
@@ -133,6 +135,39 @@ class CoarseSpace:
             outside *= children
             found.append(row)
         return found
+
+    def fit(self, level: int, size: Floats) -> tuple[Bools, Bools]:
+        """Which choices of what a level keeps fit, and which with narrow sums alone, for tiles of float64[D, S]."""
+        c, fits = self.c, np.ones((size.shape[1], len(self.masks[level])), np.bool_)
+        narrow = np.zeros_like(fits)
+        if level in (0, self.levels):
+            return fits, narrow
+        words = np.ones((self.tensors, size.shape[1]))
+        for t in range(self.tensors):
+            for r in set(c.rank[t][c.relevant[t]].tolist()):
+                along = c.relevant[t] & (c.rank[t] == r)
+                words[t] *= 1.0 + (c.factor[t, along, None] * (size[along] - 1.0)).sum(axis=0)
+        parts = c.word_parts[level].min(axis=1).astype(np.float64)
+        wide = parts.copy()
+        if self.counted:
+            wide[self.output] = c.word_parts[level, self.output, 1]
+        for k, mask in enumerate(self.masks[level]):
+            kept = np.array([mask >> t & 1 for t in range(self.tensors)], np.bool_)
+            fits[:, k] = self._has_room(level, words * (parts * kept)[:, None])
+            if kept[self.output]:
+                narrow[:, k] = fits[:, k] & ~self._has_room(level, words * (wide * kept)[:, None])
+        return fits, narrow
+
+    def _has_room(self, level: int, held: Floats) -> Bools:
+        """Whether tiles of so many units fit a level."""
+        c = self.c
+        found = np.ones(held.shape[1], np.bool_)
+        if c.capacity[level] != UNLIMITED:
+            found &= held.sum(axis=0) <= c.capacity[level]
+        for role, room in enumerate(c.partition[level].tolist() if c.partitioned[level] else ()):
+            if room != UNLIMITED:
+                found &= held[c.role == role].sum(axis=0) <= room
+        return np.asarray(found)
 
     def price_nodes(self, base: float) -> list[Prices]:
         """Prices of a word that tables tell apart, by boundary; the last one is that of the compute units."""
