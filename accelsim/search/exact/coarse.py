@@ -249,7 +249,7 @@ class _Round:
         for level in (0, -1):
             self.rows[level][:, 0], self.rows[level][:, 1:] = 0, -1
         self.rows_around = [self._rows(shapes, 2 * level + 1) for level, shapes in enumerate(self.around)]
-        sizes = self._choose_nodes()
+        sizes = self._choose_nodes(memory)
         self.entries, self.shape_count = sum(sizes), sum(map(len, (*self.shapes, *self.around)))
         left = memory - 8 * (self.entries + 2 * max(sizes))
         self.within, self.across, self.ways, self.crossings = [], [], [], []
@@ -270,18 +270,19 @@ class _Round:
             self.work += 2 * len(last) * states * len(network.masks) + 4 * len(first) * math.prod(self.lanes[level])
         return True
 
-    def _choose_nodes(self) -> list[int]:
+    def _choose_nodes(self, memory: int) -> list[int]:
         """Choose prices and copies that tables tell apart, fewer where there are many states; returns their entries."""
         output = self.space.output
-        for base in (16.0,) if self.ratio > COUNTED else (2.0, 4.0) if self.ratio > 1.0 else (2.0,):
-            self.prices, self.copies = self.space.price_nodes(base), self.space.copy_nodes(base)
+        few = FEW if self.ratio > 1.0 else memory // 32
+        for apart, fold in ((2.0, 2.0), (4.0, 2.0), (4.0, 4.0)) if self.space.returning else ((16.0, 1.0),):
+            self.prices, self.copies = self.space.price_nodes(apart), self.space.copy_nodes(fold)
             self.lanes = [
                 (len(copies), math.prod(map(len, prices.rows(output))))
                 for copies, prices in zip(self.copies, self.prices, strict=True)
             ]
             tables = [*zip(self.rows, self.lanes, strict=True), *zip(self.rows_around, self.lanes, strict=False)]
             sizes = [int((rows >= 0).sum()) * math.prod(lanes) for rows, lanes in tables]
-            if sum(sizes) <= FEW:
+            if sum(sizes) <= few:
                 break
         return sizes
 

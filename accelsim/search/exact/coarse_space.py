@@ -81,6 +81,7 @@ class CoarseSpace:
     def count(self, returning: bool) -> None:
         """Count partial sums that come back, or leave them out: a bound all the same, of fewer tables."""
         c = self.c
+        self.returning = returning
         self.counted = returning and not bool(c.windowed[self.output])
         self.reads, self.writes, self.updates, self.finished = _energies(c, self.counted)
         first = self.reads[0, self.output] + self.finished[0] if self.counted else 0.0
