@@ -192,3 +192,16 @@ def test_coarse_bound__covers_remainders_of_a_machine_of_users():
     space = MapSpace(encode(machine, layer), imperfect=imperfect_dims(layer, "all"))
     bound = coarse_bound(space, found)
     assert 0.8 * found < bound.bound <= found
+
+
+def test_coarse_bound__is_exact_at_one_level():
+    """Compute units hold nothing in place: each multiply-accumulate reads both operands, and updates a sum."""
+    level = Level("L0", "DRAM", keep=frozenset({"Weights", "Inputs", "Outputs"}), x=Axis(4, True, True), word_bits=8)
+    table = {("L0", "*", "read"): 10.0, ("L0", "*", "write"): 7.0, ("MAC", "*", "compute"): 1.0}
+    energy = EnergyTable({key: EnergyEntry(value, "test") for key, value in table.items()})
+    machine = Architecture("flat", (level,), Compute(), energy)
+    einsum = replace(gemm(random.Random(1)), dims={"M": 8, "N": 8, "K": 8})
+    best = map_einsum(machine, einsum, uneven=False, workers=1).best.energy_pj
+    space = MapSpace(encode(machine, einsum))
+    assert math.isclose(coarse_bound(space).bound, best)
+    assert coarse_bound(space, best).proved
