@@ -1,6 +1,6 @@
 """The bound of coarse tables against the optimum: by brute force, and by the exact search.
 
-`ACCELSIM_COARSE_PROBLEMS`, `ACCELSIM_COARSE_RAGGED`, `ACCELSIM_COARSE_UNEVEN`: how many seeds are looked at;
+`ACCELSIM_COARSE_<KIND>`: how many seeds are looked at, for kinds PROBLEMS, RAGGED, UNEVEN, EDGES and SEVERAL.
 `ACCELSIM_COARSE_FIRST`: the first one (default: others on each day, which a failure names).
 """
 
@@ -18,7 +18,7 @@ import pytest
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.merging import merged
@@ -35,6 +35,7 @@ from tests.problems import problem
 PROBLEMS = many("COARSE_PROBLEMS", 400, 64)
 RAGGED = many("COARSE_RAGGED", 300, 48)
 UNEVEN = many("COARSE_UNEVEN", 60, 10)
+EDGES = many("COARSE_EDGES", 200, 40)
 SEVERAL = many("COARSE_SEVERAL", 40, 8)
 FIRST = int(os.environ.get("ACCELSIM_COARSE_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
 GROUPS = 8
@@ -146,6 +147,38 @@ def test_coarse_bound__is_near_the_optimum_of_deep_machines():
         if found.certificate is not None and found.certificate.proved:
             shares.append(check(MapSpace(encode(machine, einsum)), found.best.energy_pj, seed))
     assert np.median(shares) > 0.9
+
+
+def small_machine(rng: random.Random) -> Architecture:
+    """Two or three levels, with one network above the innermost one: little is relaxed, so that edges count."""
+    levels, table, energy, size = [], {("MAC", "*", "compute"): EnergyEntry(0.1, "test")}, 6.0, rng.choice([12, 20, 40])
+    count = rng.choice([2, 3, 3])
+    for index in range(count):
+        x, y = rng.choice([(1, 1), (2, 1), (3, 1), (4, 1), (2, 2)]) if index == count - 2 else (1, 1)
+        levels.append(Level(f"L{index}", "SRAM", keep=frozenset({"Weights", "Inputs", "Outputs"}), x=Axis(x), y=Axis(y),
+                            size_words=size if index else None, word_bits=8))  # fmt: skip
+        for action in ("read", "write"):
+            table[f"L{index}", "*", action] = EnergyEntry(energy if index else 100.0, "test")
+        if index:
+            energy, size = energy * 0.2, max(3, size // rng.choice([3, 6]))
+    return Architecture("small", tuple(levels), Compute(), EnergyTable(table))
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_coarse_bound__is_below_the_optimum_of_gemms_with_remainders(group):
+    """The edge rule: in one of ten of these, words that stay in place in a last pass make a better mapping."""
+    for seed in range(FIRST + group, FIRST + EDGES, 4):
+        rng = random.Random(seed)
+        machine, einsum = small_machine(rng), gemm(rng)
+        einsum = replace(einsum, dims={dim: rng.choice([3, 5, 7, 9, 10, 11, 13, 17]) for dim in einsum.dims})
+        budget = Budget(seconds=5.0)
+        try:
+            found = map_einsum(machine, einsum, imperfect="all", uneven=False, workers=1, budget=budget)
+        except NoValidMappingError:
+            continue
+        if found.certificate is not None and found.certificate.proved:
+            space = MapSpace(encode(machine, einsum), imperfect=imperfect_dims(einsum, "all"))
+            check(space, found.best.energy_pj, seed)
 
 
 def test_coarse_bound__proves_an_optimum():
