@@ -314,8 +314,10 @@ def spread(
     return spread_of(problem, problem.one_layer, samples, asked)
 
 
-def spread_of(problem: MappingProblem, layer: Einsum, samples: int, asked: Asked) -> SpreadResult:
-    """Count all valid mappings of a layer."""
+def spread_of(
+    problem: MappingProblem, layer: Einsum, samples: int, asked: Asked, *, whole: bool = True
+) -> SpreadResult:
+    """Count all valid mappings of a layer; `whole`: look for the best of the wider space, too."""
     from accelsim.population.spread import spread
 
     found = spread(
@@ -323,8 +325,8 @@ def spread_of(problem: MappingProblem, layer: Einsum, samples: int, asked: Asked
         seconds=asked.time_limit, workers=asked.jobs, cache=asked.store,
         on_progress=asked.telling(f"{layer.name} on {problem.architecture.name}"),
     )  # fmt: skip
-    if found.stop != "interrupted":
+    if whole and found.stop != "interrupted":
         limit = None if found.range_of("energy").lowest_proved else asked.time_limit
-        whole = replace(asked, mapspace="auto", factors="auto", time_limit=limit)
-        found = replace(found, whole=search_layer(problem, layer, whole, f"{layer.name}, all mappings"))
+        wider = replace(asked, mapspace="auto", factors="auto", time_limit=limit)
+        found = replace(found, whole=search_layer(problem, layer, wider, f"{layer.name}, all mappings"))
     return SpreadResult(problem, layer, found)

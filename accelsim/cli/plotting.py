@@ -44,7 +44,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
     with cli.progress(arguments) as tell:
         for problem, einsum in layers:
             try:
-                found.append(spread_of(problem, einsum, arguments.samples, asked_of(arguments, tell)))
+                found.append(spread_of(problem, einsum, arguments.samples, asked_of(arguments, tell), whole=False))
             except NoValidMappingError as error:
                 missing.append(f"{einsum.name} on {problem.architecture.name}: {error}")
                 continue
@@ -242,7 +242,7 @@ def _several_spreads(arguments: argparse.Namespace, asked: Asked) -> Picture:
     for problem in problems:
         for layer in spec.named_layers(arguments, problem):
             try:
-                spreads.append(spread_of(problem, layer, arguments.samples, _spread_limit(asked)).spread)
+                spreads.append(spread_of(problem, layer, arguments.samples, _spread_limit(asked), whole=False).spread)
             except NoValidMappingError as error:
                 raise NoValidMappingError(f"{layer.name} on {problem.architecture.name}: {error}") from None
     of_each = {

@@ -149,8 +149,8 @@ _PART = {
     "imperfect": at(lambda part: part.space.imperfect, rows(TEXT)),
     "padded": at(lambda part: part.space.padded, rows(TEXT)),
     "space_size": at(lambda part: part.space.size, or_null(SOME)),
-    "value": NUMBER,
-    "bound": NUMBER,
+    "value": at(lambda part: part.value if math.isfinite(part.value) else None, or_null(NUMBER)),
+    "bound": at(lambda part: part.bound if math.isfinite(part.bound) else None, or_null(NUMBER)),
     "gap": at(_finite, or_null(NUMBER)),
     "proved": TRUTH,
     **_WORK,
@@ -374,7 +374,8 @@ def _read_part(recorded: Mapping[str, Any]) -> Certificate:
     """Certificate of a part of a space."""
     padded, imperfect = tuple(recorded["padded"]), tuple(recorded["imperfect"])
     space = SearchedSpace(recorded["uneven"], imperfect, padded, size=recorded["space_size"])
-    return replace(read_certificate(recorded), space=space)
+    known = {name: math.inf if recorded[name] is None else recorded[name] for name in ("value", "bound")}
+    return replace(read_certificate({**recorded, **known}), space=space)
 
 
 def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> SearchResult:

@@ -383,6 +383,9 @@ def _check_parts(recorded: Mapping[str, Any], value: float, again: SearchResult)
         yield Check("parts of the space", said, found, False)
     for part, derived in zip(recorded["parts"], again.parts, strict=False):
         what = f"{derived.space.kind} mappings with {derived.space.factors}"
+        if part["value"] is None or part["bound"] is None:  # none of them is valid
+            yield Check(f"{what}: valid", "none", "none" if derived.value == math.inf else "some", derived.proved)
+            continue
         if part["value"] < value * (1 - TOLERANCE):
             yield Check(f"{what}: best found", part["value"], value, False, "must not be better than the best mapping")
         for check in check_certificate(part, derived):

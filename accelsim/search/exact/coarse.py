@@ -51,6 +51,8 @@ FEW = 10_000_000
 """Entries that the tables of a round may have before fewer prices and copies are told apart."""
 LEAST_SECONDS = 0.05
 """So long a round must take for an estimate of the next one."""
+ROW_BYTES = 16
+"""Memory that each state, live or not, takes while those that are live are found, about."""
 Ints32 = npt.NDArray[np.int32]
 
 
@@ -237,6 +239,9 @@ class _Round:
         ends = (self.many - 1)[None, :], np.zeros((1, space.dims), np.int64)
         self.shapes = [ends[0], *(self._shapes(2 * level) for level in levels[1:]), ends[1]]
         self.around = [self._shapes(2 * level + 1) for level in levels]
+        rows = sum(map(len, (*self.shapes, *self.around))) * int(self.buckets.first[-1])
+        if rows * ROW_BYTES > memory:
+            return False
         self.fits, self.narrow = [], []
         for level, shapes in enumerate(self.shapes):
             least = np.stack([self.buckets.least[d, shapes[:, d]] for d in range(space.dims)])

@@ -157,7 +157,7 @@ def _with_ends(
     points = [each.best for each in ends] + ([] if found is None else [*found.points])
     rows = [(tuple(column_value(point, column) for column in columns), point) for point in reversed(points)]
     values, kept = _undominated(rows)
-    first = found or FrontResult(tuple(columns), (), (), "exhausted", 0, 0, 0, 0, 0.0)
+    first = found or FrontResult(tuple(columns), (), (), "effort", None, 0, 0, 0, 0.0)
     interrupted = any(each.stop == "interrupted" for each in ends)
     return replace(
         first, points=kept, values=values, stop="interrupted" if interrupted else first.stop,
