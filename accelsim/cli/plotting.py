@@ -44,7 +44,9 @@ def spread_command(arguments: argparse.Namespace) -> int:
     with cli.progress(arguments) as tell:
         for problem, einsum in layers:
             try:
-                found.append(spread_of(problem, einsum, arguments.samples, asked_of(arguments, tell), whole=False))
+                found.append(
+                    spread_of(problem, einsum, arguments.samples, asked_of(arguments, tell), whole=not layers[1:])
+                )
             except NoValidMappingError as error:
                 missing.append(f"{einsum.name} on {problem.architecture.name}: {error}")
                 continue
