@@ -18,7 +18,7 @@ from accelsim.api.layers import (
 )
 from accelsim.api.problem import MappingProblem, read_problem, say_dense
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.objective import canonical
+from accelsim.inputs.objective import Objective, canonical
 from accelsim.inputs.workload import Einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import OnProgress
@@ -211,12 +211,15 @@ def sizing(
 def sizing_of(problem: MappingProblem, level: str | None, asked: Asked) -> SizingResult:
     """Find the least cost of the layer that a problem means for every size of a buffer."""
     from accelsim.results.worth import bound_rows, with_room
+    from accelsim.show.report.verdicts import verdict
 
     einsum, machine = problem.one_layer, problem.architecture
     sized = [each.name for each in machine.levels[1:] if each.size_words is not None]
     buffer = level or next(iter(sized), "")
     roomy = with_room(machine, buffer, einsum)
-    front = pareto_of(problem.of(roomy), (asked.objective, f"capacity:{buffer}"), asked).front
+    part = replace(asked, mapspace="uneven" if asked.mapspace == "uneven" else "even", factors="perfect")
+    front = pareto_of(problem.of(roomy), (asked.objective, f"capacity:{buffer}"), part).front
+    whole = search_layer(problem, einsum, asked, f"{einsum.name}, all mappings")
     present = next(each for each in machine.levels if each.name == buffer)
     about = {
         "layer": einsum.name,
@@ -225,6 +228,8 @@ def sizing_of(problem: MappingProblem, level: str | None, asked: Asked) -> Sizin
         "objective": asked.objective,
         "proved": front.stop == "exhausted",
         "mappings": str(front.space),
+        "best": Objective.parse(asked.objective).of(whole.best),
+        "best_is": verdict(whole),
         "present_bytes": (present.size_words or 0) * present.word_bits // 8,
     }
     return SizingResult(about, bound_rows(front, roomy, einsum), front.stop)

@@ -94,7 +94,7 @@ class CoarseBound:
         Whether no mapping is better than the best known one.
     rounds : tuple of CoarseRound
     stop : str
-        Why there are no more rounds: `proved`, `sizes` (each has a bucket of its own), `timeout` or `memory`.
+        Why there are no more rounds: `proved`, `sizes` (each has a bucket of its own), `timeout`, `memory` or `effort`.
     """
 
     bound: float
@@ -109,6 +109,7 @@ def coarse_bound(
     *,
     seconds: float | None = None,
     memory: int = 1 << 30,
+    work: float = math.inf,
     ratios: Sequence[float] = RATIOS,
 ) -> CoarseBound:
     """Find an energy [pJ] that no valid mapping of a space falls below.
@@ -123,6 +124,8 @@ def coarse_bound(
         CPU time after which no further round begins, or one that would take longer.
     memory : int
         Bytes that tables may take.
+    work : float
+        Entries that a round may pass, about; larger ones are left out. `SPEED` of them take a second.
     ratios : sequence of float
         Of the buckets, round by round, descending.
 
@@ -149,6 +152,9 @@ def coarse_bound(
         one = _Round(coarse, groups, ratio, live)
         if not one.prepare(memory):
             stop = "memory"
+            break
+        if rounds and one.work > work:
+            stop = "effort"
             break
         left = math.inf if seconds is None else begun + seconds - start
         if rounds and left < one.work / speed:

@@ -18,6 +18,8 @@ from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.aim import Aim, Watch
 from accelsim.search.exact.blocks import sweep_block
 from accelsim.search.exact.branch_kernel import explore, root_bounds
+from accelsim.search.exact.coarse_kernel import cross, go_through
+from accelsim.search.exact.coarse_pairs_kernel import fit_axes, list_pairs, share_resting
 from accelsim.search.exact.incumbents import WITHIN
 from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer, widest
@@ -192,6 +194,11 @@ KERNELS = (
     lay_beside,
     lay_apart,
     look_inside,
+    list_pairs,
+    fit_axes,
+    share_resting,
+    cross,
+    go_through,
 )
 """Kernels that a search calls."""
 

@@ -33,9 +33,9 @@ SLOWER = 20
 factors, uneven ones (fewer where cycles count, since each takes longer then) and those with remainders; bytes of
 tables; and tile shapes, above which those with remainders are looked for by walks alone. Of those, where they are
 uneven or cycles count, a mapping takes so many times as long. Each part takes some seconds."""
-SEARCHING, COARSE_BYTES = 0.6, 288 << 20
-"""Of the time of a part, how much its search has; the rest is for coarse tables, where it proves nothing. And bytes of
-these, where the time is not limited."""
+SEARCHING, COARSE_BYTES, COARSE_WORK = 0.6, 288 << 20, 1e8
+"""Of the time of a part, how much its search has; the rest is for coarse tables, where it proves nothing. And where the
+time is not limited, bytes of these, and entries that a round of them passes: a second or two."""
 MOST_PADDINGS = 8
 """Ways to round the bounds of windows up that are walked through."""
 
@@ -141,7 +141,8 @@ def _bound_coarsely(spaces: Spaces, aim: Aim, found: Solved) -> None:
         seconds = None if aim.watch.end is None else aim.watch.end - time.monotonic()
         if seconds is None or seconds > 0.0:
             memory = COARSE_BYTES if seconds is None else aim.watch.budget.memory_bytes or MOST_BYTES
-            energy = max(energy, coarse_bound(space, most, seconds=seconds, memory=memory).bound)
+            work = COARSE_WORK if seconds is None else math.inf
+            energy = max(energy, coarse_bound(space, most, seconds=seconds, memory=memory, work=work).bound)
         least = min(least, aim.objective.value(energy, cycles) * (1.0 - SURE))
     found.bound = max(found.bound, min(least, found.value))
 

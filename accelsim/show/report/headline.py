@@ -140,7 +140,7 @@ def alternative(result: Result, other: SearchResult | None) -> str:
         return ""
     best = other.best
     more, faster = ratio(best.energy_pj, result.energy_pj) - 1, result.cycles / best.cycles
-    if abs(more) < _SOME_WAITING and abs(faster - 1) < _SOME_WAITING:
+    if (faster - 1 if other.objective == "cycles" else -more) < _SOME_WAITING:
         return ""
     time = f"{best.cycles:,} cycles" if best.seconds is None else format_si(best.seconds, "s", 4)
     speed = f"{times(faster)} faster" if faster >= 1 else f"{times(1 / faster)} slower"

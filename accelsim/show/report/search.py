@@ -153,16 +153,13 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
         Column("fully resident", lambda row: ", ".join(row["whole"]), left=True),
     )
     yield bold("{layer} on {architecture}, over all sizes of {level}".format(**about))
-    known = (
-        f"each optimal (proved) among {about['mappings']}, or better"
-        if about["proved"]
-        else "incomplete: stopped early"
-    )
+    known = f"each optimal (proved) among {about['mappings']}" if about["proved"] else "incomplete: stopped early"
     yield f"{NAMES[goal]} changes at {len(rows)} sizes, {known}"
     ends = [row for row in rows if row["knee"] or row in (rows[0], rows[-1])]
     shown = sorted([*ends, *([now] if now else [])], key=lambda row: float(row["size_bytes"]))
     yield Table("bound", columns, rows, "Breakpoints", shown=shown)
     present = format_bits(8 * about["present_bytes"])
+    yield f"Best of all mappings at the present size: {form(about['best'])}, {about['best_is']}."
     yield f"All sizes: --csv or --json. Energy per access is held at its value of {present}; only capacity changes."
 
 
