@@ -84,7 +84,7 @@ def verdict(search: SearchResult) -> str:
         near = min((each for each in search.parts if each.value <= proof.value), key=_gap, default=proof)
         if near.gap > _MUCH_LESS * proof.gap:
             return f"{above(proof.gap)} ({_unfinished(search)})"
-        return f"{above(near.gap)} of {mappings_of(near.space)}; of all {above(proof.gap)}"
+        return f"{above(near.gap)} of {mappings_of(near.space)}; of all {above(proof.gap)} ({_unfinished(search)})"
     beyond = "with remainders" if proof.space.imperfect and not part.space.imperfect else "of even and uneven ones"
     return f"{proved(part.space)}; {above(proof.gap)} {beyond}"
 
