@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.search.exact import parts
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
+from accelsim.show.report.verdicts import verdict
 from tests.brute import ragged_cost, truth
 from tests.brute_ragged import awkward, mappings
 from tests.effort import many
@@ -124,3 +126,13 @@ def test_engines__have_no_uneven_mappings_with_remainders():
     found = map_einsum(machine, gemm, imperfect="auto", budget=Budget(seconds=20), workers=1)
     assert found.uneven
     assert found.certificate.bound == min(part.bound for part in found.parts[-2:])
+
+
+def test_verdict__names_a_part_that_has_the_mapping():
+    """The best mapping is uneven: that no even one with remainders is better makes it no optimum of these."""
+    found = map_einsum(load_architecture("two_level"), load_workload("gemm").layers[0], imperfect="auto", workers=1)
+    assert [part.proved for part in found.parts] == [True, True, True]
+    assert len(found.best.mapping.levels) > 2
+    assert re.match(
+        r"optimal \(proved\) among [\d.e]+ mappings with perfect factors, even and uneven; ", verdict(found)
+    )

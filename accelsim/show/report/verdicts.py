@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import textwrap
@@ -81,7 +82,7 @@ def verdict(search: SearchResult) -> str:
         return proved(proof.space)
     part = widest_proved(search)
     if part is None:
-        near = min((each for each in search.parts if each.value <= proof.value), key=_gap, default=proof)
+        near = min(_parts_with_best(search), key=_gap, default=proof)
         if near.gap > _MUCH_LESS * proof.gap:
             return f"{above(proof.gap)} ({_unfinished(search)})"
         return f"{above(near.gap)} of {mappings_of(near.space)}; of all {above(proof.gap)} ({_unfinished(search)})"
@@ -99,7 +100,21 @@ def widest_proved(search: SearchResult) -> Certificate | None:
     proof = search.proof
     if proof is None or proof.proved:
         return proof
-    return next((part for part in reversed(search.parts) if part.proved and part.value <= proof.value), None)
+    return next((part for part in reversed(_parts_with_best(search)) if part.proved), None)
+
+
+def _parts_with_best(search: SearchResult) -> list[Certificate]:
+    """The parts of the space that have the best mapping."""
+    mapping, best = search.best.mapping, math.inf if search.certificate is None else search.certificate.value
+    uneven = any(one.level == other.level for one, other in itertools.pairwise(mapping.levels))
+    return [
+        part
+        for part in search.parts
+        if part.value <= best
+        and (part.space.uneven or not uneven)
+        and (part.space.imperfect or not mapping.imperfect)
+        and (part.space.padded or not mapping.padded)
+    ]
 
 
 def common_space(spaces: Sequence[SearchedSpace]) -> SearchedSpace:
