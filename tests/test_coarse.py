@@ -10,6 +10,7 @@ import datetime
 import math
 import os
 import random
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.search.exact import coarse
 from accelsim.search.exact.coarse import RATIOS, coarse_bound, split_buckets
 from accelsim.search.mapper import imperfect_dims, map_einsum
 from accelsim.search.stopping import Budget
@@ -192,16 +194,25 @@ def test_coarse_bound__proves_an_optimum():
 
 
 def test_coarse_bound__ends_in_time_and_memory():
-    """A bound is there after the first round, and is the multiply-accumulates' energy where there is no memory."""
+    """Without memory the bound is the multiply-accumulates' energy, without time there is none."""
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     space = merged(MapSpace(encode(machine, layer)))
     none = coarse_bound(space, memory=0)
     assert none.stop == "memory"
     assert none.bound == layer.macs * machine.mac_pj(layer)
-    quick = coarse_bound(space, seconds=0.0)
-    assert (quick.stop, len(quick.rounds)) == ("timeout", 1)
-    assert math.isfinite(quick.bound)
-    assert coarse_bound(space, seconds=0.0).bound == quick.bound
+    late = coarse_bound(space, deadline=time.monotonic())
+    assert (late.stop, late.rounds, late.bound) == ("timeout", (), 0.0)
+    few = coarse_bound(space, work=1.0)
+    assert (few.stop, len(few.rounds)) == ("effort", 1)
+    assert coarse_bound(space, work=1.0).bound == few.bound < math.inf
+
+
+def test_coarse_bound__is_the_same_whatever_pieces_it_is_swept_in(monkeypatch):
+    space = merged(MapSpace(encode(load_architecture("eyeriss"), load_workload("gemm").layers[0])))
+    whole = coarse_bound(space, ratios=(8.0,))
+    monkeypatch.setattr(coarse, "FIRST_PIECE", 1)
+    monkeypatch.setattr(coarse, "PIECE_SECONDS", 0.0)
+    assert coarse_bound(space, ratios=(8.0,)).rounds[0].bound == whole.rounds[0].bound
 
 
 def test_split_buckets__nest():

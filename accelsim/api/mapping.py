@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from accelsim.api.layers import (
 )
 from accelsim.api.problem import MappingProblem, read_problem, say_dense
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import Objective, canonical
 from accelsim.inputs.workload import Einsum
 from accelsim.search.result import SearchResult
@@ -219,7 +221,9 @@ def sizing_of(problem: MappingProblem, level: str | None, asked: Asked) -> Sizin
     roomy = with_room(machine, buffer, einsum)
     part = replace(asked, mapspace="uneven" if asked.mapspace == "uneven" else "even", factors="perfect")
     front = pareto_of(problem.of(roomy), (asked.objective, f"capacity:{buffer}"), part).front
-    whole = search_layer(problem, einsum, asked, f"{einsum.name}, all mappings")
+    whole = None
+    with suppress(NoValidMappingError, KeyboardInterrupt):  # none is valid at the present size; the sizes are there
+        whole = search_layer(problem, einsum, asked, f"{einsum.name}, all mappings")
     present = next(each for each in machine.levels if each.name == buffer)
     about = {
         "layer": einsum.name,
@@ -228,8 +232,8 @@ def sizing_of(problem: MappingProblem, level: str | None, asked: Asked) -> Sizin
         "objective": asked.objective,
         "proved": front.stop == "exhausted",
         "mappings": str(front.space),
-        "best": Objective.parse(asked.objective).of(whole.best),
-        "best_is": verdict(whole),
+        "best": None if whole is None else Objective.parse(asked.objective).of(whole.best),
+        "best_is": None if whole is None else verdict(whole),
         "present_bytes": (present.size_words or 0) * present.word_bits // 8,
     }
     return SizingResult(about, bound_rows(front, roomy, einsum), front.stop)
@@ -333,5 +337,6 @@ def spread_of(
     if whole and found.stop != "interrupted":
         limit = None if found.range_of("energy").lowest_proved else asked.time_limit
         wider = replace(asked, mapspace="auto", factors="auto", time_limit=limit)
-        found = replace(found, whole=search_layer(problem, layer, wider, f"{layer.name}, all mappings"))
+        with suppress(KeyboardInterrupt):  # what was counted is there
+            found = replace(found, whole=search_layer(problem, layer, wider, f"{layer.name}, all mappings"))
     return SpreadResult(problem, layer, found)

@@ -352,9 +352,9 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     if again is not None and again.certificate is not None:
         checks += check_certificate(certificate, again.certificate)
         checks += _check_parts(recorded, certificate["value"], again)
-        if again.stop == "exhausted" and recorded["ranked"]:
+        if again.stop in ("exhausted", "effort", "remainders") and recorded["ranked"]:
             listed = [row["value"] for row in recorded["ranked"]]
-            values = [goal.of(each) for each in again.ranked]
+            values = [goal.of(each) for each in again.ranked[: len(listed)]]
             alike = len(values) == len(listed) and all(map(close, listed, values))
             checks.append(Check("values of the best mappings", len(listed), len(values), alike))
     same_way = again is not None and sample is None and task.same_way(recorded, again.stop)

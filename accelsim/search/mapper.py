@@ -39,6 +39,8 @@ Found = TypeVar("Found")
 
 LARGEST = 20_000_000_000
 """An exhaustive search of more mappings than this is refused."""
+LARGEST_RAGGED = 250_000
+"""Largest bound of a dimension that leaves remainders by default: tiles along it have a thousand sizes."""
 MOST_LISTED = 100_000
 """Mappings that are listed, at most; each takes about a kilobyte."""
 SPEED = 1_500_000
@@ -195,9 +197,13 @@ def map_einsum(
 
 
 def widened(architecture: Architecture, einsum: Einsum) -> frozenset[str]:
-    """Dimensions whose loops may leave remainders by default: none on machines that count only tiles of one size."""
+    """Dimensions whose loops may leave remainders by default: none on machines that count only tiles of one size.
+
+    Bounds above `LARGEST_RAGGED` have so many sizes that counting mappings would take minutes: they have divisors.
+    """
     counted_whole = any(level.link_transfers or architecture.has_hops(level) for level in architecture.levels)
-    return frozenset() if counted_whole else imperfect_dims(einsum, "all")
+    found = frozenset[str]() if counted_whole else imperfect_dims(einsum, "all")
+    return frozenset(dim for dim in found if einsum.dims[dim] <= LARGEST_RAGGED)
 
 
 def tried_bounds(bounds: dict[str, list[int]]) -> tuple[str, ...]:

@@ -99,9 +99,7 @@ class Aim:
 
         `best`: the mapping of that value, if it is known. Raises TooManyChoices, TablesTooLarge, TimeoutError.
         """
-        bounds = {dim: space.encoded.einsum.dims[dim] for dim in space.dims}
-        sizes = (passes(bound) if dim in space.imperfect else divisors(bound) for dim, bound in bounds.items())
-        if (shapes := math.prod(map(len, sizes))) > self.most_shapes:
+        if math.isfinite(self.most_shapes) and (shapes := _shapes(space)) > self.most_shapes:
             raise TooManyChoices(f"{shapes:.2g} tile shapes are too many to look at")
         limited = np.isfinite(self.most)
         return Solver(
@@ -115,6 +113,13 @@ class Aim:
             memory=self.watch.budget.memory_bytes,
         )
 
+    def in_share(self, share: float) -> Aim:
+        """The same in a share of the time that is left."""
+        end, now = self.watch.end, time.monotonic()
+        if end is None:
+            return self
+        return replace(self, watch=replace(self.watch, until=now + share * (end - now)))
+
     def worth(self, value: float, best: Result | None) -> Known | None:
         """What is at most as large as the value of a mapping, and keeps the limits; None if that is everything."""
         known = Known(self.objective, value, self.most)
@@ -126,6 +131,13 @@ class Aim:
     def allows(self, result: Result) -> bool:
         """Whether the costs of a mapping keep the limits."""
         return bool((np.array(costs_of(result)) <= self.most).all())
+
+
+def _shapes(space: MapSpace) -> int:
+    """How many tile shapes a space has, about."""
+    bounds = {dim: space.encoded.einsum.dims[dim] for dim in space.dims}
+    sizes = (passes(bound) if dim in space.imperfect else divisors(bound) for dim, bound in bounds.items())
+    return math.prod(map(len, sizes))
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,11 +35,11 @@ from accelsim.search.exact.coarse_kernel import cross, go_through
 from accelsim.search.exact.coarse_layout import AT_NETWORK, FACTS, SAME, Buckets, Crossing, Scratch
 from accelsim.search.exact.coarse_pairs_kernel import fit_axes, list_pairs
 from accelsim.search.exact.coarse_space import CoarseSpace
+from accelsim.search.exact.incumbents import SURE
+from accelsim.search.stopping import asked
 
 RATIOS = (64.0, 8.0, 4.0, 2.0, 1.42, 1.0)
 """Largest over smallest size of a bucket, round by round; at 1 each size has a bucket of its own."""
-SURE = 1e-9
-"""Relative: what rounding may be off."""
 COUNTED = 4.0
 """Ratio from which on partial sums that come back are counted: before, more first reads would be spared than there
 are. At this one there are both rounds."""
@@ -49,6 +49,8 @@ SPEED = 2e7
 """Entries that a sweep over networks passes in a second, about: for the first estimate of time."""
 FEW = 10_000_000
 """Entries that the tables of a round may have before fewer prices and copies are told apart."""
+FIRST_PIECE, PIECE_SECONDS = 4096, 0.1
+"""Pairs of shapes that are swept over in one go at first, and how long a go may take, about."""
 LEAST_SECONDS = 0.05
 """So long a round must take for an estimate of the next one."""
 ROW_BYTES = 16
@@ -71,7 +73,7 @@ class CoarseRound:
     live : int
         Shapes that are left.
     seconds : float
-        CPU time of this process.
+        Time that it took.
     """
 
     ratio: float
@@ -107,7 +109,7 @@ def coarse_bound(
     space: MapSpace,
     value: float = math.inf,
     *,
-    seconds: float | None = None,
+    deadline: float | None = None,
     memory: int = 1 << 30,
     work: float = math.inf,
     ratios: Sequence[float] = RATIOS,
@@ -120,14 +122,19 @@ def coarse_bound(
         Even or uneven, with or without remainders. `mapspace.merging.merged` makes it smaller.
     value : float
         Energy of the best mapping known; states of mappings that cost as much are dropped.
-    seconds : float, optional
-        CPU time after which no further round begins, or one that would take longer.
+    deadline : float, optional
+        When to end, by `time.monotonic`; a round that would take longer does not begin.
     memory : int
         Bytes that tables may take.
     work : float
         Entries that a round may pass, about; larger ones are left out. `SPEED` of them take a second.
     ratios : sequence of float
         Of the buckets, round by round, descending.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At a signal.
 
     Examples
     --------
@@ -140,36 +147,69 @@ def coarse_bound(
     >>> 0.5 < found.bound / best <= 1
     True
     """
-    begun, coarse = time.process_time(), CoarseSpace(space)
-    best, stop, speed = min(coarse.macs * float(coarse.c.mac[0]), value), "sizes", SPEED
-    groups, live, rounds = [[np.arange(len(sizes))] for sizes in coarse.sizes], None, list[CoarseRound]()
-    plan = [(ratio, False) for ratio in ratios if ratio >= COUNTED]
-    plan += [(ratio, True) for ratio in ratios if ratio <= COUNTED]
-    for ratio, counted in plan:
-        start = time.process_time()
-        groups = [split_buckets(found, sizes, ratio) for found, sizes in zip(groups, coarse.sizes, strict=True)]
-        coarse.count(counted)
-        one = _Round(coarse, groups, ratio, live)
-        if not one.prepare(memory):
-            stop = "memory"
-            break
-        if rounds and one.work > work:
-            stop = "effort"
-            break
-        left = math.inf if seconds is None else begun + seconds - start
-        if rounds and left < one.work / speed:
-            stop = "timeout"
-            break
-        bound = one.sweep(value)
-        taken, live = time.process_time() - start, one.live
-        speed = one.work / taken if taken > LEAST_SECONDS else speed
-        many = sum(map(len, live.shapes)) if live else 0
-        rounds.append(CoarseRound(ratio, bound, one.shape_count, one.entries, many, taken))
-        best = max(best, min(bound, value))
-        if live is None or best >= value * (1.0 - SURE):
-            best, stop = value, "proved"
-            break
+    clock = _Clock(deadline)
+    best, stop, speed, rounds = 0.0, "sizes", SPEED, list[CoarseRound]()
+    try:
+        clock.look()
+        coarse = CoarseSpace(space)
+        best = min(coarse.macs * float(coarse.c.mac[0]), value)
+        groups, live = [[np.arange(len(sizes))] for sizes in coarse.sizes], None
+        plan = [(ratio, False) for ratio in ratios if ratio >= COUNTED]
+        plan += [(ratio, True) for ratio in ratios if ratio <= COUNTED]
+        for ratio, counted in plan:
+            start = time.monotonic()
+            groups = [split_buckets(found, sizes, ratio) for found, sizes in zip(groups, coarse.sizes, strict=True)]
+            coarse.count(counted)
+            one = _Round(coarse, groups, ratio, live, clock)
+            if not one.prepare(memory):
+                stop = "memory"
+                break
+            if rounds and one.work > work:
+                stop = "effort"
+                break
+            if rounds and clock.left < one.work / speed:
+                raise TimeoutError
+            bound = one.sweep(value)
+            taken, live = time.monotonic() - start, one.live
+            speed = one.work / taken if taken > LEAST_SECONDS else speed
+            many = sum(map(len, live.shapes)) if live else 0
+            rounds.append(CoarseRound(ratio, bound, one.shape_count, one.entries, many, taken))
+            best = max(best, min(bound, value))
+            if live is None or best >= value * (1.0 - SURE):
+                best, stop = value, "proved"
+                break
+    except TimeoutError:
+        stop = "timeout"
     return CoarseBound(best, stop == "proved", tuple(rounds), stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Ends what takes too long, and what a signal asks to end."""
+
+    deadline: float | None
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
+
+    def look(self) -> None:
+        """Raise TimeoutError after the deadline, and KeyboardInterrupt after a signal."""
+        if asked():
+            raise KeyboardInterrupt
+        if self.left < 0.0:
+            raise TimeoutError
+
+    def in_pieces(self, pairs: Ints32, sweep: Callable[[Ints32], None]) -> None:
+        """Sweep over some pairs at a time, so many that it can be ended in between."""
+        first, many = 0, FIRST_PIECE
+        while first < len(pairs):
+            self.look()
+            begun = time.monotonic()
+            sweep(pairs[first : first + many])
+            first, taken = first + many, time.monotonic() - begun
+            many = 2 * many if taken < PIECE_SECONDS else max(1, many // 2) if taken > 2 * PIECE_SECONDS else many
 
 
 @dataclass(slots=True)
@@ -185,8 +225,11 @@ class _Live:
 class _Round:
     """The tables of one round."""
 
-    def __init__(self, space: CoarseSpace, groups: list[list[Ints]], ratio: float, before: _Live | None) -> None:
+    def __init__(
+        self, space: CoarseSpace, groups: list[list[Ints]], ratio: float, before: _Live | None, clock: _Clock
+    ) -> None:
         self.space, self.c, self.groups, self.ratio, self.before = space, space.c, groups, ratio, before
+        self.clock = clock
         self.live: _Live | None = None
         self.buckets = self._make_buckets()
         self.many = np.array([len(found) for found in groups], np.int64)
@@ -265,6 +308,7 @@ class _Round:
         left = memory - 8 * (self.entries + 2 * max(sizes))
         self.within, self.across, self.ways, self.crossings = [], [], [], []
         for level in levels:
+            self.clock.look()
             self.ways.append(
                 self._grid([space.steps(level, d) for d in range(space.dims)], np.bitwise_or).astype(np.int64)
             )
@@ -493,14 +537,20 @@ class _Round:
         def through(level: int, forward: bool, tile: Floats, out: Floats) -> None:
             rows = self.rows[level], self.rows_around[level]
             shapes = self.shapes[level], self.around[level]
-            go_through(z, *shapes, *rows, self.ways[level], self.within[level], forward, flat(tile), flat(out))
+            tables = forward, flat(tile), flat(out)
+            self.clock.in_pieces(
+                self.within[level], lambda pairs: go_through(z, *shapes, *rows, self.ways[level], pairs, *tables)
+            )
+
+        def across(level: int, forward: bool, around: Floats, inside: Floats) -> None:
+            tables, crossing = (forward, around, inside), self.crossings[level]
+            self.clock.in_pieces(self.across[level], lambda pairs: cross(c, z, crossing, scratch, pairs, *tables))
 
         inside = [blank(rows, level) for level, rows in enumerate(self.rows)]
         around = [blank(rows, level) for level, rows in enumerate(self.rows_around)]
         inside[levels][:] = 0.0
         for level in reversed(range(levels)):
-            crossing, pairs = self.crossings[level], self.across[level]
-            cross(c, z, crossing, scratch, pairs, False, around[level], inside[level + 1])
+            across(level, False, around[level], inside[level + 1])
             through(level, False, inside[level], around[level])
         bound = float(inside[0][0, 0, 0]) + space.certain if len(inside[0]) else math.inf
         most = value * (1.0 - SURE)
@@ -513,7 +563,7 @@ class _Round:
             around[level] += after
             live.append(_alive(self.rows_around[level], around[level], most))
             before = blank(self.rows[level + 1], level + 1)
-            cross(c, z, self.crossings[level], scratch, self.across[level], True, after, before)
+            across(level, True, after, before)
             inside[level + 1] += before
             live.append(_alive(self.rows[level + 1], inside[level + 1], most))
         live[-1][:] = live[-1].any()

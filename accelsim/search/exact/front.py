@@ -90,7 +90,8 @@ def map_front(
     """Find every mapping that no other one beats, one for each combination of values; see `accelsim.pareto`.
 
     By default of `accelsim.pareto` (`imperfect` is `auto`, or `uneven` None) the front is that of even mappings with
-    perfect factors, with the mappings that `map_einsum` finds for each column in the wider space.
+    perfect factors (`uneven`: of uneven ones, too), with those that `map_einsum` finds for each column in the wider
+    space.
 
     With remainders a front has two columns and no capacity, and is found point by point: of the mappings with less of
     the second column than the last point the one that is least in the first. Raises NoValidMappingError, AccelsimError
@@ -104,10 +105,11 @@ def map_front(
             map_einsum, architecture, einsum, constraints=constraints, uneven=uneven, imperfect=imperfect,
             workers=cores, on_progress=on_progress,
         )  # fmt: skip
-        even = partial(
-            map_front, architecture, einsum, columns, constraints=constraints, workers=cores, on_progress=on_progress
-        )
-        return _with_ends(even, wider, [column for column in columns if column in QUANTITIES], columns, budget)
+        part = partial(
+            map_front, architecture, einsum, columns, constraints=constraints, uneven=bool(uneven), workers=cores,
+            on_progress=on_progress,
+        )  # fmt: skip
+        return _with_ends(part, wider, [column for column in columns if column in QUANTITIES], columns, budget)
 
     def search(ragged: frozenset[str], _: bool) -> FrontResult:
         spaces = Spaces(architecture, [*padded_einsums(einsum, bounds)], constraints, ragged, uneven=uneven)
@@ -147,10 +149,18 @@ def _with_ends(
     except NoValidMappingError as error:
         wrong = error
     ends = list[SearchResult]()
+    interrupted = found is not None and found.stop == "interrupted"
     for number, objective in enumerate(objectives):
-        if found is None or found.stop != "interrupted":
-            with suppress(NoValidMappingError):
+        if not interrupted:
+            try:
                 ends.append(best(objective=objective, budget=share(len(objectives) - number)))
+                interrupted = ends[-1].stop == "interrupted"
+            except NoValidMappingError:
+                continue
+            except KeyboardInterrupt:
+                if found is None and not ends:
+                    raise
+                interrupted = True
     if found is None and not ends:
         assert wrong is not None
         raise wrong
@@ -158,7 +168,6 @@ def _with_ends(
     rows = [(tuple(column_value(point, column) for column in columns), point) for point in reversed(points)]
     values, kept = _undominated(rows)
     first = found or FrontResult(tuple(columns), (), (), "effort", None, 0, 0, 0, 0.0)
-    interrupted = any(each.stop == "interrupted" for each in ends)
     return replace(
         first, points=kept, values=values, stop="interrupted" if interrupted else first.stop,
         seconds=time.monotonic() - begin, ends=tuple(replace(each, ranked=()) for each in ends),

@@ -20,7 +20,7 @@ from accelsim.search.exact.blocks import sweep_block
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.coarse_kernel import cross, go_through
 from accelsim.search.exact.coarse_pairs_kernel import fit_axes, list_pairs, share_resting
-from accelsim.search.exact.incumbents import WITHIN
+from accelsim.search.exact.incumbents import SURE, WITHIN
 from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer, widest
 from accelsim.search.exact.parts import Wider, search_parts
@@ -63,16 +63,14 @@ def map_exactly(
     watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
     aim = Aim(goal, first.most, workers, watch, fewer=fewer)
     searched = spaces.merged()
-    whole, parts = (
-        SearchedSpace(spaces.uneven, tuple(sorted(first.imperfect)), padded, size=spaces.size),
-        list[Certificate](),
-    )
+    whole = SearchedSpace(spaces.uneven, tuple(sorted(first.imperfect)), padded, size=spaces.size)
+    parts, lists = list[Certificate](), top > 1 or within is not None
     if wider is None:
         solved = widest(searched, aim) or best_of(searched, aim)
         if solved.stop in ("timeout", "memory"):
             walk_longer(searched, aim, solved)
     else:
-        solved, parts, searched = search_parts(first, aim, wider)
+        solved, parts, searched = search_parts(first, aim.in_share(0.5) if lists else aim, wider)
         whole = parts[-1].space
     if solved.best is None and solved.stop == "interrupted":
         raise KeyboardInterrupt
@@ -97,9 +95,9 @@ def map_exactly(
         best = best_of(searched, least, None if fast or parts else solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
-    if (top > 1 or within is not None) and stop in ("exhausted", "effort", "remainders"):
+    if lists and (parts[0].proved if parts else stop == "exhausted"):
         room = top if top > 1 else MOST_TIES
-        near = math.inf if within is None else certificate.value * (1.0 + within)
+        near = math.inf if within is None else (parts or [certificate])[0].value * (1.0 + within)
         more = aim.solver(first, near, None, every=True)
         if within is None:
             found = more.search(objective=goal, room=room, deadline=watch.deadline, on_poll=watch.tell)
@@ -112,7 +110,11 @@ def map_exactly(
         stop = stop if found.stop == "exhausted" else found.stop
         refuse_mismatch(found)
         rows = range(int(found.found.many[0]))
-        ranked = _put_first(best, tuple(result_of(first, found.found.best, i, found.found.column[i]) for i in rows))
+        listed = tuple(result_of(first, found.found.best, i, found.found.column[i]) for i in rows)
+        better = bool(listed) and goal.of(best) < goal.of(listed[0]) * (
+            1 - SURE
+        )  # it is none of the part that is listed
+        ranked = (best, *listed) if better else _put_first(best, listed)
     return SearchResult(
         best=best,
         objective=goal.name,

@@ -104,7 +104,8 @@ def walk_on(descent: Descent, target: MapSpace, aim: Aim, solved: Solved, deadli
     if descent.space is target:
         best, value = result_of(target, found.mapping, 0, found.column), found.value
     else:  # cut down to the bounds of the target
-        mapping = fold(trim(decode_mapping(descent.space.encoded, found.mapping, 0), dict(target.encoded.einsum.dims)))
+        wider = decode_mapping(descent.space.encoded, found.mapping, 0)
+        mapping = _named(target, trim(wider, dict(target.encoded.einsum.dims)))
         best = _result(target, mapping)
         value = aim.objective.of(best)
         broken = target.constraints.broken_by(mapping, target.encoded.einsum)
@@ -276,9 +277,13 @@ def refuse_mismatch(outcome: Outcome) -> None:
 
 def _mapping(space: MapSpace, batch: Batch, i: int) -> Mapping:
     """A mapping that was found, in its simplest form."""
-    mapping, space = fold(split(space, decode_mapping(space.encoded, batch, i))), space.origin
+    return _named(space.origin, split(space, decode_mapping(space.encoded, batch, i)))
+
+
+def _named(space: MapSpace, mapping: Mapping) -> Mapping:
+    """A mapping of a space in its simplest form, with what of it may leave remainders, and what is padded."""
+    mapping, bounds = fold(mapping), space.encoded.einsum.dims
     loops = [loop for level in mapping.levels for loop in (*level.temporal, *level.x, *level.y)]
-    bounds = space.encoded.einsum.dims
     more = (d for d in bounds if math.prod(loop.bound for loop in loops if loop.dim == d) > bounds[d])
     real = space.encoded.einsum.unpadded or bounds
     padded = tuple(Loop(dim, bound) for dim, bound in bounds.items() if bound > real[dim])

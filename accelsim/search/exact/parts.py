@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -23,9 +22,9 @@ from accelsim.search.result import Certificate, SearchedSpace
 from accelsim.search.spaces import Spaces, none_is_valid
 from accelsim.search.stopping import asked
 
-SHARES = (0.4, 0.3, 0.7, 1.0)
-"""Of the time that is left, how much each part has: even mappings with perfect factors, uneven ones, with remainders
-even ones, uneven ones."""
+EVEN, WEIGHTS = 4, {(True, False): 2, (False, True): 3, (True, True): 1}
+"""How the parts share the time: even mappings with perfect factors, and the others by whether they are uneven and have
+remainders."""
 FURTHER_NODES, FURTHER_TIMED, FURTHER_BYTES = 40_000_000, 12_000_000, 3 << 28
 REMAINDERS_NODES, REMAINDERS_BYTES, REMAINDERS_SHAPES = 300_000, 64 << 20, 200_000
 SLOWER = 20
@@ -33,7 +32,7 @@ SLOWER = 20
 factors, uneven ones (fewer where cycles count, since each takes longer then) and those with remainders; bytes of
 tables; and tile shapes, above which those with remainders are looked for by walks alone. Of those, where they are
 uneven or cycles count, a mapping takes so many times as long. Each part takes some seconds."""
-SEARCHING, COARSE_BYTES, COARSE_WORK = 0.6, 288 << 20, 1e8
+SEARCHING, COARSE_BYTES, COARSE_WORK = 0.75, 288 << 20, 1e8
 """Of the time of a part, how much its search has; the rest is for coarse tables, where it proves nothing. And where the
 time is not limited, bytes of these, and entries that a round of them passes: a second or two."""
 MOST_PADDINGS = 8
@@ -72,35 +71,44 @@ def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[
         Those of mappings with perfect factors.
     """
     encoded, rules, limited = first.encoded, first.constraints, aim.watch.budget.seconds is not None
-    machine, einsums, shares = encoded.architecture, [encoded.einsum], iter(SHARES)
+    machine, einsums = encoded.architecture, [encoded.einsum]
     walked, perfect = [merged(first)], [merged(first)]
-    aim_of_part = _in_share(aim, next(shares))
-    searching = _in_share(aim_of_part, SEARCHING)
+    kinds = [(uneven, remainders) for uneven, remainders in WEIGHTS if wider.imperfect or not remainders]
+    kinds = [kind for kind in kinds if not (kind[0] and wider.uneven is False)]
+    left = EVEN + sum(WEIGHTS[kind] for kind in kinds)
+    aim_of_part = aim.in_share(EVEN / left)
+    left -= EVEN
+    searching = _searching(aim_of_part)
     solved = widest(Spaces.of(*perfect), searching) or best_of(Spaces.of(*perfect), searching)
     _bound_coarsely(Spaces.of(*perfect), aim_of_part, solved)
     parts = [replace(solved.certificate, space=SearchedSpace(size=first.quick_size))]
-    kinds = [(True, frozenset[str]()), (False, wider.imperfect), (True, wider.imperfect)]
-    if wider.uneven is False:
-        kinds = [(False, wider.imperfect)]
     hopeless = solved.best is None and solved.stop == "exhausted" and none_is_valid(first)
-    for uneven, dims in dict.fromkeys(kind for kind in kinds if any(kind)):
+    for uneven, remainders in kinds:
+        dims = wider.imperfect if remainders else frozenset[str]()
         fixed_tiles = uneven and dims and any(level.dma is not None for level in machine.levels)
-        aim_of_part = _in_share(aim, next(shares))
+        aim_of_part = aim.in_share(WEIGHTS[uneven, remainders] / left)
+        left -= WEIGHTS[uneven, remainders]
         if not limited and (dims or wider.uneven is None):
             aim_of_part = _in_moderation(aim_of_part, uneven=uneven, remainders=bool(dims))
-        if dims and not uneven and not hopeless:
-            padded = _better_padding(first, aim_of_part, solved)
-            einsums += [] if padded is None else [padded]
-        spaces = Spaces(machine, einsums, rules, dims, uneven=uneven and not fixed_tiles, first=first)
-        own = [merged(space) for space in spaces if space.uneven == uneven]
-        if fixed_tiles:  # as `refuse_uneven_remainders` says there are none: the two parts before are all
-            solved.bound = min(part.bound for part in parts[-2:])
-        elif own and not hopeless:
-            solved = _search_part(Spaces.of(*own), aim_of_part, solved)
-            walked += own
-            perfect += [] if dims else own
-        tried = [f"{dim}={bound}" for dim, bound in einsums[-1].dims.items() if bound > encoded.einsum.dims[dim]]
-        space = SearchedSpace(uneven, tuple(sorted(dims)), tuple(tried) if dims else (), size=spaces.size)
+        space = SearchedSpace(uneven, tuple(sorted(dims)))
+        try:
+            if dims and not uneven and not hopeless:
+                padded = _better_padding(first, aim_of_part, solved)
+                einsums += [] if padded is None else [padded]
+            spaces = Spaces(machine, einsums, rules, dims, uneven=uneven and not fixed_tiles, first=first)
+            own = [merged(space) for space in spaces if space.uneven == uneven]
+            if fixed_tiles:  # as `refuse_uneven_remainders` says there are none: the two parts before are all
+                solved.bound = min(part.bound for part in parts[-2:])
+            elif own and not hopeless:
+                solved = _search_part(Spaces.of(*own), aim_of_part, solved)
+                walked += own
+                perfect += [] if dims else own
+            tried = [f"{dim}={bound}" for dim, bound in einsums[-1].dims.items() if bound > encoded.einsum.dims[dim]]
+            space = replace(space, padded=tuple(tried) if dims else (), size=spaces.size)
+        except KeyboardInterrupt:  # the best so far is there
+            if solved.best is None:
+                raise
+            solved = replace(solved, bound=0.0, stop="interrupted")
         parts.append(replace(solved.certificate, space=space))
     open_parts = [part for part in parts if not part.proved]
     if solved.stop != "interrupted" and open_parts and (limited or not parts[0].proved):
@@ -118,7 +126,7 @@ def _search_part(spaces: Spaces, aim: Aim, before: Solved) -> Solved:
         return replace(before, bound=floor, stop="interrupted")
     begin = replace(before, bound=math.inf, stop="exhausted", proved=-math.inf, solver=None, walked=False)
     try:
-        found = best_of(spaces, _in_share(aim, SEARCHING), solved=begin)
+        found = best_of(spaces, _searching(aim), solved=begin)
     except TooManyChoices:  # and no mapping is known
         found = replace(begin, bound=floor, stop="memory")
     if found.stop in ("memory", "nodes") and aim.watch.budget.seconds is None:
@@ -130,29 +138,27 @@ def _search_part(spaces: Spaces, aim: Aim, before: Solved) -> Solved:
 
 def _bound_coarsely(spaces: Spaces, aim: Aim, found: Solved) -> None:
     """Where a search left mappings open, bound their energy by coarse tables, which are ready soon on any machine."""
-    if found.certificate.proved or found.best is None or found.stop == "interrupted":
+    if found.certificate.proved or found.best is None or not aim.objective.counts("energy"):
         return
-    if not aim.objective.counts("energy") or any(floor_of(each, aim.objective) <= 0.0 for each in spaces):
-        return
-    least = math.inf
+    deadline, least = aim.watch.deadline, math.inf
+    memory, work = aim.watch.budget.memory_bytes or MOST_BYTES, math.inf
+    if deadline is None:
+        memory, work = min(memory, COARSE_BYTES), COARSE_WORK
     for space in spaces:
         energy, cycles = least_costs(space)
         most = Known(aim.objective, found.value, aim.most).most_energy(cycles)
-        seconds = None if aim.watch.end is None else aim.watch.end - time.monotonic()
-        if seconds is None or seconds > 0.0:
-            memory = COARSE_BYTES if seconds is None else aim.watch.budget.memory_bytes or MOST_BYTES
-            work = COARSE_WORK if seconds is None else math.inf
-            energy = max(energy, coarse_bound(space, most, seconds=seconds, memory=memory, work=work).bound)
-        least = min(least, aim.objective.value(energy, cycles) * (1.0 - SURE))
+        try:
+            coarse = coarse_bound(space, most, deadline=deadline, memory=memory, work=work)
+        except KeyboardInterrupt:
+            found.stop = "interrupted"
+            return
+        least = min(least, aim.objective.value(max(energy, coarse.bound), cycles) * (1.0 - SURE))
     found.bound = max(found.bound, min(least, found.value))
 
 
-def _in_share(aim: Aim, share: float) -> Aim:
-    """What is looked for in a share of the time that is left."""
-    watch, now = aim.watch, time.monotonic()
-    if watch.budget.seconds is None or share == 1.0:
-        return aim
-    return replace(aim, watch=replace(watch, until=now + share * (watch.started + watch.budget.seconds - now)))
+def _searching(aim: Aim) -> Aim:
+    """What a search has of the time of a part."""
+    return aim.in_share(SEARCHING) if aim.objective.counts("energy") else aim
 
 
 def _in_moderation(aim: Aim, *, uneven: bool, remainders: bool) -> Aim:

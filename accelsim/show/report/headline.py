@@ -157,7 +157,7 @@ def hint_of(result: Result, einsum: Einsum, search: SearchResult | None, *, trad
     if low and awkward and not space.imperfect and not space.padded:
         dim, bound = max(awkward.items(), key=lambda each: _largest_prime(each[1]))
         has = "is prime" if _largest_prime(bound) == bound else f"has the prime factor {_largest_prime(bound)}"
-        return f"{dim} = {bound} {has}: try --factors imperfect or padded"
+        return f"{dim} = {bound} {has}: try --factors auto"
     if low and not trade and search.objective == "energy":
         return f"utilization is {percent(result.utilization)}: try --objective edp or cycles"
     return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
@@ -27,7 +27,7 @@ from accelsim.show.report import (
     times,
 )
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.report.verdicts import STOPS, certificate_report, common_space, lowest, proved, verdict
+from accelsim.show.report.verdicts import STOPS, certificate_report, common_space, lowest, mappings_of, proved, verdict
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
 
 if TYPE_CHECKING:
@@ -74,9 +74,11 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
         f"the {shown:,} of the {lowest(search.objective)}" if shown > 1 else f"those of the {lowest(search.objective)}"
     )
     if search.within is not None:
-        partial = "" if search.stop == "exhausted" else "at least "
+        partial = "" if search.stop in ("exhausted", "effort", "remainders") else "at least "
         within = f"{100 * search.within[0]:.3g} %"
         note = f"{partial}{search.within[1]:,} are within {within} of the optimum"
+    if search.parts:
+        note += f"; {mappings_of(replace(search.parts[0].space, size=None))}, after the best of all"
     least = goal.of(search.best)
     rows = [
         {
@@ -159,7 +161,8 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
     shown = sorted([*ends, *([now] if now else [])], key=lambda row: float(row["size_bytes"]))
     yield Table("bound", columns, rows, "Breakpoints", shown=shown)
     present = format_bits(8 * about["present_bytes"])
-    yield f"Best of all mappings at the present size: {form(about['best'])}, {about['best_is']}."
+    if about["best"] is not None:
+        yield f"Best of all mappings at the present size: {form(about['best'])}, {about['best_is']}."
     yield f"All sizes: --csv or --json. Energy per access is held at its value of {present}; only capacity changes."
 
 
