@@ -136,3 +136,44 @@ def test_verdict__names_a_part_that_has_the_mapping():
     assert re.match(
         r"optimal \(proved\) among [\d.e]+ mappings with perfect factors, even and uneven; ", verdict(found)
     )
+
+
+def test_map__says_of_which_mappings_its_proof_is(run, monkeypatch):
+    def said(*arguments):
+        code, out, _ = run("map", *arguments, "--no-cache")
+        assert code == 0
+        return " ".join(out.split())
+
+    monkeypatch.setattr("accelsim.search.exact.parts.REMAINDERS_SHAPES", 1)
+    uneven, even = "mappings with perfect factors, even and uneven", "even mappings with perfect factors"
+    found = said("eyeriss", "gemm")
+    early = r"\(stopped as more mappings take long\)"
+    assert re.search(rf"lowest energy: at most [\d.]+ % above the optimum {early} energy", found)
+    assert "optimal (proved)" not in found
+    assert "verdict not proved: stopped as more mappings take long best" in found
+    assert "with remainders in K, M, N, every bypass choice; even and uneven not in it padded bounds (--f" in found
+    part = r"[\d.]+ mJ \(\+[\d.]+ %\), proved"
+    parts = rf"parts even, perfect factors: {part}; even and uneven, perfect factors: {part}; even, remainders: "
+    assert re.search(rf"{parts}[\d.]+ mJ( \(\+[\d.]+ %\))?, at most [\d.]+ % above the optimum others", found)
+    assert re.search(r"next --time-limit \d+, or narrow the space with --constraints search", found)
+    known = (
+        rf"lowest energy: optimal \(proved\) among [\d.e]+ {uneven}; at most [\d.]+ % above the optimum with remainders"
+    )
+    assert re.search(rf"{known} energy", said("eyeriss", "depthwise"))
+    proved = said("eyeriss", "gemm", "--factors", "perfect")
+    assert re.search(rf"lowest energy: optimal \(proved\) among [\d.e]+ {uneven} energy", proved)
+    assert re.search(rf"verdict optimal \(proved\) among [\d.e]+ {uneven}: no mapping in the space below", proved)
+    assert "every bypass choice; even and uneven not in it mappings with remainders (--factors auto), padded" in proved
+    assert re.search(r"parts even, perfect factors: [\d.]+ mJ \(\+2\.05 %\), proved others", proved)
+    narrow = said("eyeriss", "gemm", "--mapspace", "even", "--factors", "perfect")
+    assert re.search(rf"lowest energy: optimal \(proved\) among [\d.e]+ {even} energy", narrow)
+    assert "every bypass choice; even not in it uneven mappings (--mapspace auto), mappings with rem" in narrow
+    assert " parts " not in narrow
+    monkeypatch.setattr("accelsim.search.exact.parts.FURTHER_BYTES", 1)
+    found = said("nvdla", "gemm", "--factors", "perfect")
+    known = (
+        rf"optimal \(proved\) among [\d.e]+ {even}; at most [\d.]+ % above the optimum of even and uneven ones energy"
+    )
+    assert re.search(f"lowest energy: {known}", found)
+    assert "verdict not proved: stopped as more mappings take long best" in found
+    assert run("map", "eyeriss", "gemm", "--mapspace", "uneven", "--sample", "9")[0] == 2

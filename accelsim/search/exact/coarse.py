@@ -92,17 +92,19 @@ class CoarseBound:
     ----------
     bound : float
         Energy [pJ] that no valid mapping falls below; the best known one, where that is proved to be optimal.
-    proved : bool
-        Whether no mapping is better than the best known one.
     rounds : tuple of CoarseRound
     stop : str
         Why there are no more rounds: `proved`, `sizes` (each has a bucket of its own), `timeout`, `memory` or `effort`.
     """
 
     bound: float
-    proved: bool
     rounds: tuple[CoarseRound, ...]
     stop: str
+
+    @property
+    def proved(self) -> bool:
+        """Whether no mapping is better than the best known one."""
+        return self.stop == "proved"
 
 
 def coarse_bound(
@@ -180,7 +182,7 @@ def coarse_bound(
                 break
     except TimeoutError:
         stop = "timeout"
-    return CoarseBound(best, stop == "proved", tuple(rounds), stop)
+    return CoarseBound(best, tuple(rounds), stop)
 
 
 @dataclass(frozen=True, slots=True)
