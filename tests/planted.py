@@ -257,7 +257,7 @@ MUTANTS = (
         "value >= least * (1 - TOLERANCE)", "True",
         "test_verifying.py::test_verify__a_value_that_no_mapping_has_is_found"),
     Mutant("a part with a worse mapping is what is proved", "show/report/verdicts.py",
-        "part.proved and part.value <= proof.value", "part.proved",
+        "if part.value <= best", "if part.value < math.inf",
         "test_report.py::test_verdict__is_of_the_widest_part_that_is_proved"),
     Mutant("a network is proved for what one of its layers was searched for", "show/report/verdicts.py",
         "uneven = all(space.uneven", "uneven = any(space.uneven",
