@@ -116,7 +116,7 @@ def main() -> int:
     asked = parser.parse_args()
     chosen = [each for each in MUTANTS if re.search(asked.only, f"{each.name} {each.file}")]
     started = time.monotonic()
-    with copies(asked.workers) as free, ThreadPoolExecutor(asked.workers) as pool:
+    with copies(asked.jobs) as free, ThreadPoolExecutor(asked.jobs) as pool:
         wrong = "".join(pool.map(lambda plain: unplanted(free, chosen, plain), (False, True)))
         if wrong:
             sys.stdout.write(f"{wrong}\nthe tests do not pass without a mistake\n")
