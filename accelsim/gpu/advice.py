@@ -48,8 +48,6 @@ class Point:
 def ridges(gpu: Gpu, number_format: str) -> list[Ridge]:
     """Levels of memory of a GPU, outermost first.
 
-    Examples
-    --------
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> [(ridge.level, round(ridge.intensity)) for ridge in ridges(load_gpu("a100"), "fp16")]
     [('DRAM', 153), ('L2', 58), ('shared memory', 16)]

@@ -72,8 +72,6 @@ class Errors:
 def errors_of(predicted: Floats, measured: Floats, flops: Floats) -> Errors:
     """Sum up errors relative to what was measured; NaN where there is nothing to sum up.
 
-    Examples
-    --------
     >>> found = errors_of(np.array([1.1, 1.8, 3.0]), np.array([1.0, 2.0, 3.0]), np.array([1e6, 1e12, 1e9]))
     >>> round(found.median, 3), round(found.mean, 3), round(found.large_median, 3), found.spearman
     (0.1, 0.067, 0.1, 1.0)
@@ -147,8 +145,6 @@ def fit_positive(
     better result counts: as many constants end at a bound, now one and now the other stops early. Slopes are
     differences over 2 %, as the fastest tiling changes with the constants.
 
-    Examples
-    --------
     >>> x = np.arange(1.0, 9.0)
     >>> def residuals(c):
     ...     return np.log((c["a"] + c["b"] * x) / (2.0 + 0.5 * x))
@@ -264,12 +260,8 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
         A file that `accelsim gpu calibrate` wrote; `shipped`; `auto`, which is `shipped` where one ships; without one,
         or with `none`, the mode is uncalibrated.
 
-    Raises
-    ------
-    AccelsimError
-        If no calibration ships for this GPU, or the file is of another GPU or kind of format.
-    InputError
-        If the file cannot be read.
+    Raises AccelsimError if no calibration ships for this GPU, or the file is of another GPU or kind of format.
+    InputError if the file cannot be read.
     """
     kind, whole = compute_class(gpu, number_format), gpu.name.partition(":")[0]
     path = FOLDER / f"{whole}_{kind}.json"

@@ -106,8 +106,6 @@ def load_decoder(name_or_path: str | PathLike[str]) -> Decoder:
     Of the latter it takes `config.json` or the folder that holds it. Raises AccelsimError if there is no such file,
     InputError with every mistake in it.
 
-    Examples
-    --------
     >>> llama = load_decoder("llama")
     >>> llama.name, llama.layers, llama.head_size
     ('llama3_8b', 32, 128)

@@ -62,8 +62,6 @@ class Gemms:
 
         Raises AccelsimError if a size is not a whole number from 1 to `LARGEST`.
 
-        Examples
-        --------
         >>> Gemms.of([512, 1], 1024, 4096).flops.tolist()
         [4294967296.0, 8388608.0]
         """
@@ -182,10 +180,7 @@ def time_gemms(
     sparse : bool
         Whether the weights are 2:4 sparse: half the multiply-adds, `sparse_share` of their bytes.
 
-    Raises
-    ------
-    AccelsimError
-        If the GPU does not compute in the format, or not in sparse, or has no such tile.
+    Raises AccelsimError if the GPU does not compute in the format, or not in sparse, or has no such tile.
     """
     tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
     if setup.tile:

@@ -111,8 +111,6 @@ class Kernel:
 def wave_efficiency(blocks: int, slots: int) -> float:
     """Share of the slots that work, on average over the waves of a grid.
 
-    Examples
-    --------
     NVIDIA's guide: 12 blocks on a GPU of 8 SMs, one block on each at a time, use 75 % of it.
 
     >>> wave_efficiency(12, 8)
@@ -124,8 +122,6 @@ def wave_efficiency(blocks: int, slots: int) -> float:
 def tile_efficiency(m: int, n: int, rows: int, columns: int) -> float:
     """Share of the tiles' area that is wanted.
 
-    Examples
-    --------
     NVIDIA's guide: a matrix of 27 x 32 tiles of 128 x 128 with one row more has 28 x 32 tiles.
 
     >>> round(tile_efficiency(27 * 128 + 1, 32 * 128, 128, 128), 3)
@@ -176,8 +172,6 @@ def best_kernels(
     mode : Mode
         Constants, calibrated or not.
 
-    Examples
-    --------
     >>> from accelsim.gpu.calibration import mode_of
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> a100 = load_gpu("a100")
@@ -294,10 +288,7 @@ def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, con
     elements : float[P]
         Elements of the input.
 
-    Raises
-    ------
-    AccelsimError
-        If there is no such operator.
+    Raises AccelsimError if there is no such operator.
     """
     words, operations = operator(name)
     dram = elements * words * word_bytes / (gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency)

@@ -125,8 +125,6 @@ def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | 
 
     `file`: for places in messages. `is_head`: takes `plain_name` of each cell of a line.
 
-    Examples
-    --------
     >>> table = find_table("# a note\nM;N;time [ms]\n1; 2;0,5", "x.csv")
     >>> table.head, [row.cells for row in table.rows(Problems())]
     (CsvRow(line=2, cells=('M', 'N', 'time [ms]')), [('1', '2', '0,5')])
@@ -159,8 +157,6 @@ def open_table(
 def plain_name(cell: str) -> str:
     """Name of a column without what people write differently.
 
-    Examples
-    --------
     >>> plain_name("Time (µs)"), plain_name(" Kernel Name"), plain_name("gpu__time_duration.sum")
     ('time_us', 'kernel_name', 'gpu_time_duration_sum')
     """
@@ -189,8 +185,6 @@ def _start(line: str, separator: str, column: int) -> int:
 def finite(text: str) -> float | None:
     """Number of a cell, or None if it is none.
 
-    Examples
-    --------
     >>> finite("1e3"), finite("1,5"), finite("nan")
     (1000.0, None, None)
     """
@@ -204,8 +198,6 @@ def finite(text: str) -> float | None:
 def kernel_time_us(text: str, to_us: float = 1.0) -> float | None:
     """Time of a kernel [us], or None if none takes so long, or so little.
 
-    Examples
-    --------
     >>> kernel_time_us("1.5", 1e3), kernel_time_us("0"), kernel_time_us("1e300")
     (1500.0, None, None)
     """
@@ -227,8 +219,6 @@ def covers(row: Mapping[str, str], width: str) -> bool:
 
     Raises ValueError if a size, a side or the grid is not written as whole numbers.
 
-    Examples
-    --------
     >>> covers({"M": "64", "N": "196", "K": "300", "tile0": "128", "tile1": "64", "grid": "5x1x256"}, "K")
     True
     """
@@ -300,8 +290,6 @@ def split_rows(gemms: Gemms) -> FitSplit:
     Extrapolation are rows whose N or K is beyond nine tenths of the different values in the table. Of the others, a
     hash takes three tenths as interpolation; the rest may be fitted.
 
-    Examples
-    --------
     >>> split = split_rows(Gemms.of([128] * 40, [64 * (i + 1) for i in range(40)], 256))
     >>> int(split.fit.sum()), int(split.interpolation.sum()), int(split.extrapolation.sum())
     (26, 10, 4)
@@ -343,12 +331,7 @@ def read_measured(
         By device, format and state of L2, in the order in which they first stand in the file; device is empty
         without a column.
 
-    Raises
-    ------
-    AccelsimError
-        If that is no number format.
-    InputError
-        With every mistake in the file and its place.
+    Raises AccelsimError if that is no number format, InputError with every mistake in the file and its place.
     """
     known = None if number_format is None else known_format(number_format)
     problems = Problems()
@@ -455,8 +438,6 @@ def format_columns(table: CsvTable) -> tuple[int, ...]:
 def time_column(names: Sequence[str]) -> tuple[int, float] | None:
     """Column of times by its `plain_name`, and what makes us of it; of several the median, or as `_STATISTICS` says.
 
-    Examples
-    --------
     >>> time_column(["m", "time_us_min", "time_us_median"]), time_column(["latency_ms"]), time_column(["time"])
     ((2, 1.0), (0, 1000.0), None)
     """

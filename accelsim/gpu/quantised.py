@@ -69,8 +69,6 @@ def plain_precision(name: str) -> str:
 def multiplied_in(gpu: Gpu, precision: Precision) -> str:
     """Format in which a GPU multiplies: of the precision, or the next wider one that it computes in.
 
-    Examples
-    --------
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> [multiplied_in(load_gpu(name), precisions()[precision_of("nvfp4")]) for name in ("b200", "h100", "a100")]
     ['fp4', 'fp8', 'bf16']

@@ -42,12 +42,8 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     Result
         Energy, cycles and all counts, as docs/cost-model.md defines them.
 
-    Raises
-    ------
-    AccelsimError
-        If an energy is missing from the architecture, or counts could pass 2**62.
-    ValueError
-        If the mapping's levels or loop bounds do not fit the architecture and the Einsum.
+    Raises AccelsimError if an energy is missing from the architecture, or counts could pass 2**62, ValueError if the
+    mapping's levels or loop bounds do not fit the architecture and the Einsum.
     """
     return evaluate_encoded(encode(arrange_for(architecture, mapping), pad(einsum, mapping.padding)), mapping)
 

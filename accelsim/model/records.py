@@ -60,10 +60,7 @@ def _nothing_else(state: Any) -> None:
 def field_of(hint: Any) -> Field:
     """What an annotation stands for.
 
-    Raises
-    ------
-    TypeError
-        If kernels take nothing of the kind.
+    Raises TypeError if kernels take nothing of the kind.
     """
     if hasattr(hint, "__metadata__"):
         elements, axes = hint.__metadata__

@@ -140,10 +140,7 @@ def explain(
     steps : int
         Tell at most so many steps of each tile.
 
-    Raises
-    ------
-    AccelsimError
-        If the nest is too large to walk, or there is no such tensor or level.
+    Raises AccelsimError if the nest is too large to walk, or there is no such tensor or level.
     """
     names = [t.name for t in einsum.tensors]
     levels = [each.name for each in architecture.levels]

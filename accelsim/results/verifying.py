@@ -220,10 +220,7 @@ def verify(
     list of Check
         The result holds if none of them disagrees. What the last one names is not checked.
 
-    Raises
-    ------
-    AccelsimError
-        If the document has not the form of a result.json.
+    Raises AccelsimError if the document has not the form of a result.json.
     """
     if constraints is not None:
         constraints.check(architecture, einsum)
