@@ -254,14 +254,9 @@ class Mode:
 def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | None = None) -> Mode:
     """Constants for a GPU and number format.
 
-    Parameters
-    ----------
-    calibration : str or path, optional
-        A file that `accelsim gpu calibrate` wrote; `shipped`; `auto`, which is `shipped` where one ships; without one,
-        or with `none`, the mode is uncalibrated.
-
-    Raises AccelsimError if no calibration ships for this GPU, or the file is of another GPU or kind of format.
-    InputError if the file cannot be read.
+    `calibration` is a file that `accelsim gpu calibrate` wrote; `shipped`; or `auto`, which is `shipped` where one
+    ships. Without one, or with `none`, the mode is uncalibrated. Raises AccelsimError if no calibration ships for this
+    GPU, or the file is of another GPU or kind of format, InputError if the file cannot be read.
     """
     kind, whole = compute_class(gpu, number_format), gpu.name.partition(":")[0]
     path = FOLDER / f"{whole}_{kind}.json"

@@ -426,14 +426,8 @@ def catalogue() -> tuple[Gpu, ...]:
 def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
     """Find a GPU by file, name, alias or device name, whole or as a MIG slice.
 
-    Parameters
-    ----------
-    name_or_path : str or path
-        A YAML file, or a name such as `h100_sxm`, `h100`, `gpu/h100_sxm` or `NVIDIA H100 80GB HBM3`.
-    mig : str, optional
-        A MIG profile such as `1g.10gb`.
-
-    Raises AccelsimError if there is no such GPU or profile, InputError with every mistake in the file.
+    A name is such as `h100_sxm`, `h100`, `gpu/h100_sxm` or `NVIDIA H100 80GB HBM3`; `mig` is a profile such as
+    `1g.10gb`. Raises AccelsimError if there is no such GPU or profile, InputError with every mistake in the file.
 
     >>> load_gpu("NVIDIA H200").name, load_gpu("a100", "1g.10gb").sms
     ('h200_sxm', 14)

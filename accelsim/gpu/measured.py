@@ -309,29 +309,16 @@ def split_rows(gemms: Gemms) -> FitSplit:
 def read_measured(
     path: str | PathLike[str], *, number_format: str | None = None, unknown_too: bool = True, l2: str = ROTATING
 ) -> list[MeasuredGemms]:
-    """Read measured matrix products.
+    """Read measured matrix products: by device, format and state of L2, in the order in which they stand in the file.
 
-    Parameters
-    ----------
-    path : str or path
-        CSV with a head line, its cells between commas, semicolons or tabs. Columns M, N, K and a time with its unit
-        (`time_us_median`, `latency_ms`, `Time (ns)`) must be there; `device`, `dtype`, `batch` and `l2` may be; others
-        are ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are
-        there too, and all grids cover M x K, N and K are taken the other way round, and `note` says so.
-    number_format : str, optional
-        Of rows whose format the table does not say.
-    unknown_too : bool
-        Take those that name none which is known for this format too.
-    l2 : str
-        State of L2 at the start, of rows of which the table does not say it.
+    A CSV has a head line, and its cells between commas, semicolons or tabs. Columns M, N, K and a time with its unit
+    (`time_us_median`, `latency_ms`, `Time (ns)`) must be there; `device`, `dtype`, `batch` and `l2` may be; others are
+    ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are there
+    too, and all grids cover M x K, N and K are taken the other way round, and `note` says so.
 
-    Returns
-    -------
-    list of Measured
-        By device, format and state of L2, in the order in which they first stand in the file; device is empty
-        without a column.
-
-    Raises AccelsimError if that is no number format, InputError with every mistake in the file and its place.
+    `number_format` is of rows whose format the table does not say, and, if `unknown_too`, of those that name none which
+    is known; `l2` is the state of L2 at the start, of rows of which the table does not say it. Raises AccelsimError if
+    that is no number format, InputError with every mistake in the file and its place.
     """
     known = None if number_format is None else known_format(number_format)
     problems = Problems()

@@ -36,10 +36,7 @@ class Limits:
 def layer_limits(architecture: Architecture, einsum: Einsum) -> Limits:
     """Lower limits of energy [pJ] and cycles.
 
-    Returns
-    -------
-    Limits
-        Not tight: capacity is not looked at, and reads are shared by as many instances as there are.
+    They are not tight: capacity is not looked at, and reads are shared by as many instances as there are.
 
     >>> from accelsim import load_architecture, load_workload
     >>> limits = layer_limits(load_architecture("eyeriss"), load_workload("conv").layers[0])

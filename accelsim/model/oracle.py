@@ -340,17 +340,9 @@ def _shares(axis: Axis, kind: str, tensor: Tensor) -> bool:
 
 
 def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> OracleCounts:
-    """Execute a mapping and count every movement of every word.
+    """Execute a mapping and count every movement of every word, by instance, and what breaks the mapping's validity.
 
-    Parameters
-    ----------
-    architecture, einsum, mapping
-        As for `evaluate`; small enough to walk (a few thousand multiply-accumulates).
-
-    Returns
-    -------
-    OracleCounts
-        Words, by instance, with what breaks the mapping's validity in `fails`.
+    Arguments are as for `evaluate`; small enough to walk (a few thousand multiply-accumulates).
     """
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
     levels = len(mapping.levels)

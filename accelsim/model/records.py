@@ -79,15 +79,7 @@ def fields_of(record_type: Any) -> dict[str, Field]:
 
 
 class RecordTable:
-    """Words of a record, as kernels read them.
-
-    Attributes
-    ----------
-    record : type
-        Class of the record.
-    address : int
-        Where the words stand; valid as long as the record is.
-    """
+    """Words of a record of some class, as kernels read them, at an address that is valid as long as the record is."""
 
     __slots__ = ("_words", "address", "record")
     record: Any

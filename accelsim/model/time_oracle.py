@@ -124,14 +124,8 @@ def walk_fills(
     enter come down; each transfer takes as long as the slower side, or the slowest network between. Where the level
     above adds the words that arrive to older ones, which do not come back, these are read after that. While a transfer
     takes place that does not overlap, all else stands still; all others share the ports with what the compute units ask
-    for. These work through the steps, with those that a systolic array needs besides.
-
-    Parameters
-    ----------
-    architecture, einsum, mapping
-        As for `execute`.
-    counts : OracleCounts, optional
-        What `execute` found.
+    for. These work through the steps, with those that a systolic array needs besides. Arguments are as for `execute`;
+    `counts` is what that found.
     """
     counts = counts or execute(architecture, einsum, mapping)
     array = walk_array(architecture, einsum, mapping)

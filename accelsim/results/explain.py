@@ -116,18 +116,10 @@ def explain(
     level: str | None = None,
     steps: int = MOST_STEPS,
 ) -> Explanation:
-    """Walk a small loop nest and tell what each step moves.
+    """Walk a small loop nest and tell what each step moves: at most so many steps of each tile.
 
-    Parameters
-    ----------
-    architecture, einsum, mapping
-        As for `evaluate`; small enough to walk.
-    tensor, level : str, optional
-        Tell of this one only; the totals are of all.
-    steps : int
-        Tell at most so many steps of each tile.
-
-    Raises AccelsimError if the nest is too large to walk, or there is no such tensor or level.
+    Of one `tensor` or `level` only, where it is named; the totals are of all. Raises AccelsimError if the nest is too
+    large to walk, or there is no such tensor or level.
     """
     names = [t.name for t in einsum.tensors]
     levels = [each.name for each in architecture.levels]
