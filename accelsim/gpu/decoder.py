@@ -46,8 +46,7 @@ class Decoder:
     experts: Experts | None
     latent: bool
     latent_queries: int
-    left: tuple[str, ...] = ()
-    """What another tool's configuration says and no field here does, each with its place."""
+    left: tuple[str, ...] = ()  # what another tool's configuration says and no field here does, each with its place
 
     @property
     def dense_layers(self) -> int:

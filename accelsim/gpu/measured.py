@@ -271,12 +271,9 @@ class MeasuredGemms:
 class FitSplit(NamedTuple):
     """Which rows a fit may use, and which test it; each row is in exactly one of the three."""
 
-    fit: NDArray[np.bool_]
-    """bool[rows]: rows that the fit may use."""
-    interpolation: NDArray[np.bool_]
-    """bool[rows]: rows that test it among sizes like those of the fit."""
-    extrapolation: NDArray[np.bool_]
-    """bool[rows]: rows that test it beyond the sizes of the fit."""
+    fit: NDArray[np.bool_]  # bool[rows]: rows that the fit may use
+    interpolation: NDArray[np.bool_]  # bool[rows]: rows that test it among sizes like those of the fit
+    extrapolation: NDArray[np.bool_]  # bool[rows]: rows that test it beyond the sizes of the fit
 
 
 def held_out(keys: Iterable[str]) -> NDArray[np.bool_]:

@@ -115,8 +115,7 @@ class ComponentFigures:
 
     energies: Mapping[tuple[str, str], EnergyEntry] = field(default_factory=dict)
     area: AreaEntry | None = None
-    problems: tuple[tuple[str, str], ...] = ()
-    """What is wrong, and what to write instead."""
+    problems: tuple[tuple[str, str], ...] = ()  # what is wrong, and what to write instead
 
 
 class Estimator(Protocol):

@@ -34,8 +34,7 @@ class Tensor:
     bits: int = 16
     psum_bits: int = 16
     output: bool = False
-    density: Density | None = None
-    """What is known of its zeros; None: nothing, and so no word counts as one."""
+    density: Density | None = None  # what is known of its zeros; None: nothing, and so no word counts as one
 
     def __post_init__(self) -> None:
         dims = [dim for rank in self.ranks for dim, _ in rank]

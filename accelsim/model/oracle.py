@@ -33,14 +33,10 @@ Place = tuple[int, ...]
 class NestLoop(NamedTuple):
     """One loop of the whole nest."""
 
-    dim: str
-    """The dimension."""
-    bound: int
-    """Bound of the loop."""
-    level: int
-    """Index of the level that owns the loop."""
-    axis: str = ""
-    """Empty in time; "x" or "y" over that axis of the level's fanout."""
+    dim: str  # the dimension
+    bound: int  # bound of the loop
+    level: int  # index of the level that owns the loop
+    axis: str = ""  # empty in time; "x" or "y" over that axis of the level's fanout
 
 
 @dataclass(frozen=True, slots=True)

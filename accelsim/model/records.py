@@ -38,10 +38,8 @@ _Record = TypeVar("_Record", bound=tuple[Any, ...])
 class Field(NamedTuple):
     """A field of a record, an argument of a kernel, or what one returns."""
 
-    type: Any
-    """NumPy's type of the elements of an array; else int, float, bool, np.uint64 or the class of a record."""
-    axes: int
-    """Of an array, else 0."""
+    type: Any  # NumPy's type of the elements of an array; else int, float, bool, np.uint64 or the class of a record
+    axes: int  # of an array, else 0
 
 
 def record(named_tuple: type[_Record]) -> type[_Record]:
