@@ -62,10 +62,7 @@ class Errors:
 
     @classmethod
     def from_row(cls, row: Mapping[str, float | None]) -> Errors:
-        """Read what `as_row` made.
-
-        Raises TypeError if the names are others.
-        """
+        """Read what `as_row` made; raises TypeError if the names are others."""
         return cls(**{name: math.nan if value is None else value for name, value in row.items()})  # type: ignore[arg-type]
 
 

@@ -166,10 +166,7 @@ def format_of(text: str) -> str | None:
 
 
 def number_format(text: str) -> str:
-    """Number format that a user asks for.
-
-    Raises AccelsimError if it is none.
-    """
+    """Number format that a user asks for; raises AccelsimError if it is none."""
     found = format_of(text)
     if found is None:
         raise AccelsimError(f"{quoted(text)} is no number format; {format_hint(text)}")

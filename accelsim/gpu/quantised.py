@@ -50,10 +50,7 @@ RESULT_BYTES = 2.0
 
 @cache
 def precision_of(name: str) -> int:
-    """Index of a precision by its name.
-
-    Raises AccelsimError if there is none of that name.
-    """
+    """Index of a precision by its name; raises AccelsimError if there is none of that name."""
     names, plain = list(table_of("precisions")), plain_precision(name)
     if plain not in names:
         raise AccelsimError(f"no precision '{name}'; {near_miss(plain, names) or f'there are: {listed(names)}'}")

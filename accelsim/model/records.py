@@ -56,10 +56,7 @@ def _nothing_else(state: Any) -> None:
 
 @cache
 def field_of(hint: Any) -> Field:
-    """What an annotation stands for.
-
-    Raises TypeError if kernels take nothing of the kind.
-    """
+    """What an annotation stands for; raises TypeError if kernels take nothing of the kind."""
     if hasattr(hint, "__metadata__"):
         elements, axes = hint.__metadata__
         return Field(np.dtype(elements), axes)
