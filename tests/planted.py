@@ -434,9 +434,6 @@ MUTANTS = (
     Mutant("cuBLAS 10 asks for an aligned K alone", "gpu/kernel.py",
         "for sizes in (gemms.m, gemms.n, gemms.k)], axis=0)", "for sizes in (gemms.k,)], axis=0)",
         "test_gpu_kernel.py::test_library__before_cublas_11_has_tensor_cores_for_multiples_of_8_alone"),
-    Mutant("MIG slices begin anywhere", "gpu/catalogue.py",
-        "reversed(range(0, 9 - size, size))", "reversed(range(0, 9 - size))",
-        "test_gpu_machine.py::test_packed__is_a_placement_where_one_exists"),
     # documents and inputs
     Mutant("a schema allows unknown keys", "inputs/forms.py",
         '"properties": dict(entries), "additionalProperties": False}',

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from accelsim.api.problem import is_gpu
 from accelsim.cli import main as cli
-from accelsim.gpu.catalogue import catalogue, load_gpu, load_gpu_file, packed
+from accelsim.gpu.catalogue import catalogue, load_gpu, load_gpu_file
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import root
 
@@ -146,48 +144,3 @@ def test_gpus_command__lists_and_shows(capsys):
 
 def gpu_file(name: str):
     return root("gpus") / f"{name}.yaml"
-
-
-STARTS = {
-    **{"1g.10gb": range(7), "1g.20gb": (0, 2, 4, 6), "2g.20gb": (0, 2, 4), "3g.40gb": (0, 4)},
-    **{"4g.40gb": (0,), "7g.80gb": (0,)},
-}
-"""Places that `nvidia-smi mig -lgipp` prints for an A100."""
-
-
-def placed_by_hand(name: str) -> list[tuple[str, int]]:
-    return [(name, start) for start in STARTS[name]]
-
-
-def test_packed__is_a_placement_where_one_exists():
-    """All sets of up to four slices of an A100, by brute force over the places of each."""
-    gpu = load_gpu("a100")
-    for count in (1, 2, 3, 4):
-        for slices in itertools.combinations_with_replacement(gpu.mig, count):
-            possible = False
-            for places in itertools.product(*map(placed_by_hand, slices)):
-                taken = [e for name, start in places for e in range(start, start + gpu.mig[name].memory_eighths)]
-                possible |= len(taken) == len(set(taken)) and max(taken) < 8
-            if not possible:
-                with pytest.raises(AccelsimError, match=r"has no room for .* fit, without "):
-                    packed(gpu, slices)
-                continue
-            found = packed(gpu, slices)
-            assert sorted(name for name, _ in found) == sorted(slices)
-            assert all(place in placed_by_hand(place[0]) for place in found)
-            taken = [e for name, start in found for e in range(start, start + gpu.mig[name].memory_eighths)]
-            assert len(taken) == len(set(taken))
-
-
-def test_packed__four_quarters_of_an_a30():
-    gpu = load_gpu("a30")
-    assert sorted(start for _, start in packed(gpu, ["1g.6gb"] * 4)) == [0, 2, 4, 6]
-    with pytest.raises(AccelsimError, match=r"2g.12gb, 2g.12gb fit, without 1g.6gb"):
-        packed(gpu, ["1g.6gb", "2g.12gb", "2g.12gb"])
-
-
-def test_packed_command__shows_places_and_what_does_not_fit(capsys):
-    assert cli.main(["show", "a100", "--mig", "3g.40gb,2g.20gb"]) == 0
-    assert "70 of 108 SMs, 6/8 of memory" in capsys.readouterr().out
-    assert cli.main(["show", "a100", "--mig", "3g.40gb,2g.20gv"]) == 2
-    assert "did you mean '2g.20gb'?" in capsys.readouterr().err

@@ -24,6 +24,8 @@ from accelsim.results.output import read_mapping_json
 from accelsim.results.verifying import Check, Task, refuse_other_forms, verify_layer, verify_rest
 from accelsim.results.worth import difference_rows
 from accelsim.search.stopping import Budget, OnProgress
+from accelsim.show.report.mapping import differences_report, layers_report
+from accelsim.show.report.verifying import checks_report, verdict_line
 
 if TYPE_CHECKING:
     from accelsim.show.table import Piece
@@ -55,8 +57,6 @@ class Comparison(Shown):
 
     def parts(self) -> Iterable[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.mapping import differences_report, layers_report
-
         return (layers_report if self.layers else differences_report)(self.names, self.rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,14 +170,10 @@ class Checks(Shown):
     @property
     def headline(self) -> str:
         """The result in a line."""
-        from accelsim.show.report.verifying import verdict_line
-
         return str(verdict_line(self.every))
 
     def parts(self) -> Iterable[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.verifying import checks_report, verdict_line
-
         return [
             *(part for name, several in self.checks for part in checks_report(name, several)),
             verdict_line(self.every),

@@ -36,6 +36,8 @@ from accelsim.inputs.units import SIZE_UNITS, parse_size_bits, quantity_pattern
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json
+from accelsim.show.report import gpu as reports
+from accelsim.show.report import serving
 
 if TYPE_CHECKING:
     from accelsim.show.table import Piece
@@ -165,8 +167,6 @@ def map_kernels(
     >>> round(accelsim.gpu.map("h100_sxm", "gemm", dtype="bf16").us)
     5
     """
-    from accelsim.show.report import gpu as reports
-
     device = load_gpu(gpu, mig)
     network = _network(workload, params)
     one = find_layer(network, layer, str(workload))
@@ -270,8 +270,6 @@ def gemm(
     >>> f"{found.us:.0f} us"
     '173 us'
     """
-    from accelsim.show.report import gpu as reports
-
     _check(M=M, N=N, K=K)
     device, sizes = load_gpu(gpu, mig), (int(M), int(N), int(K))
     if stack or (dtype not in device.operations_per_sm_cycle and _low_precision(dtype)):
@@ -326,8 +324,6 @@ def op(
     gpu, dtype, mig, calibration
         As for `accelsim.gpu.map`.
     """
-    from accelsim.show.report import gpu as reports
-
     _check(elements=elements)
     device = load_gpu(gpu, mig)
     words, operations = operator(name)
@@ -467,8 +463,6 @@ def _several(name: str, given: int | Sequence[int]) -> list[int]:
 
 def _timed(device: Gpu, what: str, times: KernelTimes) -> GpuResult:
     """The time of one operator, what it is made of, and what its constants were fitted to."""
-    from accelsim.show.report import gpu as reports
-
     parts = {name: float(values[0]) for name, values in times.parts_us.items()}
     document: dict[str, Any] = {"gpu": device.name, "operator": what, "mode": times.label}
     document |= {"time_us": float(times.time_us[0]), "parts_us": parts}
@@ -513,8 +507,6 @@ def serve(
     >>> len(accelsim.gpu.serve("h100_sxm", "llama_70b", tp=[4, 8], batch=[1, 16], dtype="fp8").to_pandas())
     4
     """
-    from accelsim.show.report import serving
-
     device = load_gpu(gpu, mig)
     decoder, wide = load_decoder(model), wide_format(device)
     for line in decoder.left:

@@ -14,10 +14,14 @@ from accelsim.api.shown import Drawings, Shown, of
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
-from accelsim.results import Provenance
+from accelsim.results import Provenance, to_json
 from accelsim.results.cache import map_with_cache
 from accelsim.results.output import evaluation_json, front_json, map_json, zeros_json
 from accelsim.search.result import Certificate, FrontResult, SearchResult
+from accelsim.show.report import search as reports
+from accelsim.show.report.headline import cost_line, headline
+from accelsim.show.report.mapping import best_report, result_report, sparse_report
+from accelsim.show.report.verdicts import verdict
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
@@ -78,8 +82,6 @@ class Evaluation(Shown):
     @property
     def headline(self) -> str:
         """The result in a line."""
-        from accelsim.show.report.headline import cost_line
-
         return cost_line(self.result)
 
     @cached_property
@@ -91,14 +93,10 @@ class Evaluation(Shown):
 
     def brief(self) -> Iterator[Piece]:
         """What is printed where only the headline is wanted."""
-        from accelsim.show.report.headline import headline
-
         return headline(self.result, self.architecture, self.layer)
 
     def parts(self) -> Iterator[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.mapping import result_report, sparse_report
-
         return itertools.chain(
             result_report(self.result, self.architecture, self.layer, verbose=self.verbose), sparse_report(self.sparse)
         )
@@ -117,9 +115,7 @@ class Evaluation(Shown):
 
     def files(self) -> dict[str, bytes]:
         """Files that `save` writes, by name."""
-        from accelsim.show.report.search import layer_files
-
-        return self.problem.files | layer_files(self.result, None, self.provenance, self.to_dict())
+        return self.problem.files | reports.layer_files(self.result, None, self.provenance, self.to_dict())
 
     def drawings(self) -> Drawings:
         """What can be drawn."""
@@ -178,8 +174,6 @@ class LayerResult(Evaluation):
     @property
     def headline(self) -> str:
         """The result in a line."""
-        from accelsim.show.report.verdicts import verdict
-
         return f"{super().headline}, {verdict(self.search)}"
 
     @cached_property
@@ -223,28 +217,20 @@ class LayerResult(Evaluation):
 
     def parts(self) -> Iterator[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.mapping import result_report
-        from accelsim.show.report.search import ranked_report, search_report
-
         yield from result_report(
             self.result, self.architecture, self.layer, self.search, self.other, verbose=self.verbose
         )
-        yield from ranked_report(self.search, None if self.asked.within is not None else self.asked.most)
+        yield from reports.ranked_report(self.search, None if self.asked.within is not None else self.asked.most)
         yield from self.sparse_parts()
-        yield from search_report(self.search, self.population, self.provenance)
+        yield from reports.search_report(self.search, self.population, self.provenance)
 
     def brief(self) -> Iterator[Piece]:
         """What is printed where only the headline, and what was asked for, is wanted."""
-        from accelsim.show.report.headline import headline
-        from accelsim.show.report.search import ranked_report
-
         yield from headline(self.result, self.architecture, self.layer, self.search)
-        yield from ranked_report(self.search, None if self.asked.within is not None else self.asked.most)
+        yield from reports.ranked_report(self.search, None if self.asked.within is not None else self.asked.most)
 
     def sparse_parts(self) -> Iterator[Piece]:
         """What the report says of sparsity."""
-        from accelsim.show.report.mapping import best_report, sparse_report
-
         if self.sparse is not None:
             yield from sparse_report(self.sparse)
             yield from best_report(self.best_sparse)
@@ -263,9 +249,7 @@ class LayerResult(Evaluation):
 
     def files(self) -> dict[str, bytes]:
         """Files that `save` writes, by name."""
-        from accelsim.show.report.search import layer_files
-
-        return self.problem.files | layer_files(self.result, self.search, self.provenance, self.to_dict())
+        return self.problem.files | reports.layer_files(self.result, self.search, self.provenance, self.to_dict())
 
     def page(self) -> str:
         """One page of HTML to explore the result in a browser."""
@@ -295,15 +279,11 @@ class ParetoResult(Shown):
     @property
     def headline(self) -> str:
         """The result in a line."""
-        from accelsim.show.report.search import front_line
-
-        return front_line(self.front)
+        return reports.front_line(self.front)
 
     def parts(self) -> Iterable[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.search import front_report
-
-        return front_report(self.front)
+        return reports.front_report(self.front)
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -318,9 +298,7 @@ class ParetoResult(Shown):
 
     def files(self) -> dict[str, bytes]:
         """Files that `save` writes, by name."""
-        from accelsim.show.report.search import front_files
-
-        return self.problem.files | front_files(self.front, self.provenance, self.to_dict())
+        return self.problem.files | reports.front_files(self.front, self.provenance, self.to_dict())
 
     def page(self) -> str:
         """One page of HTML to explore the result in a browser."""
@@ -357,15 +335,11 @@ class SizingResult(Shown):
     @property
     def headline(self) -> str:
         """The result in a line."""
-        from accelsim.show.report.search import sizing_line
-
-        return sizing_line(self.about, self.sizes)
+        return reports.sizing_line(self.about, self.sizes)
 
     def parts(self) -> Iterable[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.search import bound_report
-
-        return bound_report(self.about, self.sizes)
+        return reports.bound_report(self.about, self.sizes)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: what `--json` prints."""
@@ -399,16 +373,12 @@ class SensitivityResult(Shown):
 
     def brief(self) -> Iterator[Piece]:
         """What is printed where only the headline, and what was asked for, is wanted."""
-        from accelsim.show.report.search import worth_report
-
         yield from self.base.brief()
-        yield from worth_report(self.base.search, self.rows)
+        yield from reports.worth_report(self.base.search, self.rows)
 
     def parts(self) -> Iterator[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.search import worth_report
-
-        yield from worth_report(self.base.search, self.rows)
+        yield from reports.worth_report(self.base.search, self.rows)
         yield from self.base.parts()
 
     def to_dict(self) -> dict[str, Any]:
@@ -452,15 +422,11 @@ class SpreadResult(Shown):
     @property
     def headline(self) -> str:
         """The result in a line."""
-        from accelsim.show.report.search import spread_sentence
-
-        return f"{self.spread.workload} on {self.spread.architecture}: {spread_sentence(self.spread)}"
+        return f"{self.spread.workload} on {self.spread.architecture}: {reports.spread_sentence(self.spread)}"
 
     def parts(self) -> Iterable[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.search import spread_report
-
-        return spread_report(self.spread, verbose=self.verbose)
+        return reports.spread_report(self.spread, verbose=self.verbose)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: what `--json` prints."""
@@ -470,8 +436,6 @@ class SpreadResult(Shown):
 
     def files(self) -> dict[str, bytes]:
         """Files that `save` writes, by name."""
-        from accelsim.results import to_json
-
         return {"spread.json": to_json(self.to_dict()).encode()}
 
     def page(self) -> str:

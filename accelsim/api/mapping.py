@@ -24,6 +24,7 @@ from accelsim.inputs.objective import Objective, canonical
 from accelsim.inputs.workload import Einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import OnProgress
+from accelsim.show.report.verdicts import verdict
 
 
 def map_problem(problem: MappingProblem, asked: Asked) -> LayerResult:
@@ -213,7 +214,6 @@ def sizing(
 def sizing_of(problem: MappingProblem, level: str | None, asked: Asked) -> SizingResult:
     """Find the least cost of the layer that a problem means for every size of a buffer."""
     from accelsim.results.worth import bound_rows, with_room
-    from accelsim.show.report.verdicts import verdict
 
     einsum, machine = problem.one_layer, problem.architecture
     sized = [each.name for each in machine.levels[1:] if each.size_words is not None]

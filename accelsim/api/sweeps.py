@@ -18,6 +18,7 @@ from accelsim.inputs.library import find
 from accelsim.inputs.source import Dumper
 from accelsim.results import refuse_directory, write_directory
 from accelsim.results.cache import default_folder
+from accelsim.show.report.tables import designs_report, sweep_end, sweep_head, sweep_lines
 
 if TYPE_CHECKING:
     from accelsim.show.table import Piece
@@ -73,14 +74,10 @@ class SweepResult(Shown):
 
     def brief(self) -> Iterator[Piece]:
         """What is printed where only the summary is wanted."""
-        from accelsim.show.report.tables import sweep_lines
-
         yield from sweep_lines(self.about, self.every, self.explored)
 
     def parts(self) -> Iterator[Piece]:
         """What the report is made of."""
-        from accelsim.show.report.tables import designs_report, sweep_end, sweep_head
-
         yield from sweep_head(self.about, self.every)
         yield from designs_report(self.about, self.designs, chosen=self.chosen, every=self.verbose)
         yield from sweep_end(self.about, self.every, self.explored, self.folder)

@@ -91,14 +91,9 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 
 def _show_gpu(arguments: argparse.Namespace) -> int:
-    from accelsim.gpu.catalogue import load_gpu, packed
+    from accelsim.gpu.catalogue import load_gpu
     from accelsim.show.report import gpu as reports
 
-    slices = arguments.mig.split(",") if arguments.mig else []
-    if len(slices) > 1:
-        whole = load_gpu(arguments.name)
-        placed = packed(whole, slices)
-        return answer(arguments, {"gpu": whole.name, "slices": placed}, lambda: reports.packed_report(whole, placed))
     gpu = load_gpu(arguments.name, arguments.mig)
     return answer(arguments, reports.gpu_row(gpu), lambda: reports.gpu_report(gpu))
 

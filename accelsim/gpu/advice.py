@@ -48,8 +48,6 @@ class Point:
 def ridges(gpu: Gpu, number_format: str) -> list[Ridge]:
     """Levels of memory of a GPU, outermost first.
 
-    Examples
-    --------
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> [(ridge.level, round(ridge.intensity)) for ridge in ridges(load_gpu("a100"), "fp16")]
     [('DRAM', 153), ('L2', 58), ('shared memory', 16)]
@@ -106,15 +104,8 @@ def advise(
 ) -> Advice:
     """Find what a product loses and what would help: rounding one size up, or several to the same multiple.
 
-    Parameters
-    ----------
-    calibration : str, optional
-        As in `mode_of`.
-
-    Returns
-    -------
-    Advice
-        Roundings that are faster, or as fast, for each operation that is wanted, best first.
+    Roundings are those that are faster, or as fast, for each operation that is wanted, best first. `calibration` is as
+    in `mode_of`.
     """
     mode = mode_of(gpu, number_format, calibration)
     (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, setup)

@@ -64,8 +64,6 @@ def queries_of(gpu: Gpu, shapes: Shapes) -> Floats:
     128 words on an A100, 64 on compute capability 8.6 and 8.9). Else 128, as FlashAttention-3 has, and on tcgen05 two
     of these by turns.
 
-    Examples
-    --------
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> heads = {"head_size": np.array([64.0, 128.0, 256.0]), "value_size": np.array([64.0, 128.0, 256.0])}
     >>> [queries_of(load_gpu(name), heads).tolist() for name in ("a100", "l40s", "h100")]
@@ -100,8 +98,6 @@ def tiles_of(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats, Floats]:
 def pairs_of(shapes: Shapes) -> Floats:
     """Pairs of a query and a key that it sees, of one head.
 
-    Examples
-    --------
     >>> sizes = {"tokens": np.array([4.0]), "cached": np.array([2.0]), "window": np.array([5.0])}
     >>> pairs_of({**sizes, "causal": np.ones(1)}), pairs_of({**sizes, "window": np.zeros(1), "causal": np.zeros(1)})
     (array([17.]), array([24.]))

@@ -62,18 +62,13 @@ class Errors:
 
     @classmethod
     def from_row(cls, row: Mapping[str, float | None]) -> Errors:
-        """Read what `as_row` made.
-
-        Raises TypeError if the names are others.
-        """
+        """Read what `as_row` made; raises TypeError if the names are others."""
         return cls(**{name: math.nan if value is None else value for name, value in row.items()})  # type: ignore[arg-type]
 
 
 def errors_of(predicted: Floats, measured: Floats, flops: Floats) -> Errors:
     """Sum up errors relative to what was measured; NaN where there is nothing to sum up.
 
-    Examples
-    --------
     >>> found = errors_of(np.array([1.1, 1.8, 3.0]), np.array([1.0, 2.0, 3.0]), np.array([1e6, 1e12, 1e9]))
     >>> round(found.median, 3), round(found.mean, 3), round(found.large_median, 3), found.spearman
     (0.1, 0.067, 0.1, 1.0)
@@ -147,8 +142,6 @@ def fit_positive(
     better result counts: as many constants end at a bound, now one and now the other stops early. Slopes are
     differences over 2 %, as the fastest tiling changes with the constants.
 
-    Examples
-    --------
     >>> x = np.arange(1.0, 9.0)
     >>> def residuals(c):
     ...     return np.log((c["a"] + c["b"] * x) / (2.0 + 0.5 * x))
@@ -258,18 +251,9 @@ class Mode:
 def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | None = None) -> Mode:
     """Constants for a GPU and number format.
 
-    Parameters
-    ----------
-    calibration : str or path, optional
-        A file that `accelsim gpu calibrate` wrote; `shipped`; `auto`, which is `shipped` where one ships; without one,
-        or with `none`, the mode is uncalibrated.
-
-    Raises
-    ------
-    AccelsimError
-        If no calibration ships for this GPU, or the file is of another GPU or kind of format.
-    InputError
-        If the file cannot be read.
+    `calibration` is a file that `accelsim gpu calibrate` wrote; `shipped`; or `auto`, which is `shipped` where one
+    ships. Without one, or with `none`, the mode is uncalibrated. Raises AccelsimError if no calibration ships for this
+    GPU, or the file is of another GPU or kind of format, InputError if the file cannot be read.
     """
     kind, whole = compute_class(gpu, number_format), gpu.name.partition(":")[0]
     path = FOLDER / f"{whole}_{kind}.json"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -154,8 +154,6 @@ def table_of(what: str) -> Mapping[str, Any]:
 def format_of(text: str) -> str | None:
     """Number format of a name as frameworks write it, or the first one among several words; else None.
 
-    Examples
-    --------
     >>> format_of("torch.bfloat16"), format_of("Results - FP16 ip, Mixed math"), format_of("CUDA_R_16F")
     ('bf16', 'fp16', 'fp16')
     >>> format_of("Mixed Precision"), format_of("fp8_block")
@@ -168,10 +166,7 @@ def format_of(text: str) -> str | None:
 
 
 def number_format(text: str) -> str:
-    """Number format that a user asks for.
-
-    Raises AccelsimError if it is none.
-    """
+    """Number format that a user asks for; raises AccelsimError if it is none."""
     found = format_of(text)
     if found is None:
         raise AccelsimError(f"{quoted(text)} is no number format; {format_hint(text)}")
@@ -400,50 +395,6 @@ def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
             top.problems.add(top.entries["mig"], what)
 
 
-def packed(gpu: Gpu, slices: Sequence[str]) -> list[tuple[str, int]]:
-    """Place MIG slices on a GPU: each with the first of its eighths of memory.
-
-    A slice begins at a multiple of its eighths, as many slices of compute begin there, and there are seven of these
-    (NVIDIA's MIG guide; `nvidia-smi mig -lgipp` prints the same places), or four where an eighth holds no slice.
-
-    Raises AccelsimError if they do not fit, with the most that do.
-
-    Examples
-    --------
-    >>> packed(load_gpu("a100"), ["3g.40gb", "2g.20gb", "1g.10gb"])
-    [('3g.40gb', 4), ('2g.20gb', 2), ('1g.10gb', 1)]
-    """
-    profiles = sorted((gpu.profile(name) for name in slices), key=lambda found: -found.memory_eighths)
-    computes = {found.name: int(found.name.partition("g")[0]) for found in gpu.mig.values()}
-    whole = max(computes.values())
-    wide = 1 if whole == _SLICES else 8 // whole
-
-    def place(left: Sequence[MigProfile], taken: frozenset[int]) -> list[tuple[str, int]] | None:
-        if not left:
-            return []
-        first, size = left[0], left[0].memory_eighths
-        for start in reversed(range(0, 9 - size, size)):
-            own = frozenset(range(start, start + size))
-            if start // wide + computes[first.name] <= whole and not own & taken:
-                rest = place(left[1:], taken | own)
-                if rest is not None:
-                    return [(first.name, start), *rest]
-        return None
-
-    for most in range(len(profiles), 0, -1):
-        found = place(profiles[:most], frozenset())
-        if found and most == len(profiles):
-            return found
-        if found:
-            fit = f"{listed(name for name, _ in found)} fit, without {profiles[most].name}"
-            raise AccelsimError(f"{gpu.name} has no room for {listed(slices)}: {fit}")
-    return []
-
-
-_SLICES = 7
-"""Slices of compute of GPUs with eight of memory."""
-
-
 def _per_second(top: Fields, rate: Rate, key: str, inner: str) -> None:
     """Report a rate that is not bytes a second."""
     if rate.unit != "bit" or rate.time != "s":
@@ -472,22 +423,9 @@ def catalogue() -> tuple[Gpu, ...]:
 def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
     """Find a GPU by file, name, alias or device name, whole or as a MIG slice.
 
-    Parameters
-    ----------
-    name_or_path : str or path
-        A YAML file, or a name such as `h100_sxm`, `h100`, `gpu/h100_sxm` or `NVIDIA H100 80GB HBM3`.
-    mig : str, optional
-        A MIG profile such as `1g.10gb`.
+    A name is such as `h100_sxm`, `h100`, `gpu/h100_sxm` or `NVIDIA H100 80GB HBM3`; `mig` is a profile such as
+    `1g.10gb`. Raises AccelsimError if there is no such GPU or profile, InputError with every mistake in the file.
 
-    Raises
-    ------
-    AccelsimError
-        If there is no such GPU or profile.
-    InputError
-        With every mistake in the file.
-
-    Examples
-    --------
     >>> load_gpu("NVIDIA H200").name, load_gpu("a100", "1g.10gb").sms
     ('h200_sxm', 14)
     """

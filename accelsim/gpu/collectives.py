@@ -58,8 +58,6 @@ def sent_of(shapes: Shapes) -> tuple[Floats, Floats]:
     A ring turns once for an all-gather or a reduce-scatter, and for both, an all-reduce, twice. In an all-to-all each
     GPU sends each other one its part at once.
 
-    Examples
-    --------
     >>> steps, sent = sent_of(collective_shapes(["all_reduce", "all_gather", "all_to_all"], 4, 1000))
     >>> steps.tolist(), sent.tolist()
     ([6.0, 3.0, 1.0], [1500.0, 750.0, 750.0])
@@ -144,8 +142,6 @@ def time_collective(gpu: Gpu, shapes: Shapes, *, one_shot: bool = False, stack: 
 
     Raises AccelsimError if one-shot kernels are asked for another operation, or the GPU is a MIG slice.
 
-    Examples
-    --------
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> times = time_collective(load_gpu("h100"), collective_shapes("all_reduce", 8, [1024, 2**30]))
     >>> [round(time_us, -1) for time_us in times.time_us.tolist()]

@@ -268,8 +268,6 @@ def sparse_share(number_format: str) -> float:
     PTX ISA, `mma.sp`: TF32 keeps one word of two, with four bits; formats of 4 bits keep pairs of words, with two
     bits a pair.
 
-    Examples
-    --------
     >>> sparse_share("fp16"), sparse_share("fp8"), sparse_share("fp4"), sparse_share("tf32")
     (0.5625, 0.625, 0.625, 0.5625)
     """

@@ -46,8 +46,7 @@ class Decoder:
     experts: Experts | None
     latent: bool
     latent_queries: int
-    left: tuple[str, ...] = ()
-    """What another tool's configuration says and no field here does, each with its place."""
+    left: tuple[str, ...] = ()  # what another tool's configuration says and no field here does, each with its place
 
     @property
     def dense_layers(self) -> int:
@@ -106,8 +105,6 @@ def load_decoder(name_or_path: str | PathLike[str]) -> Decoder:
     Of the latter it takes `config.json` or the folder that holds it. Raises AccelsimError if there is no such file,
     InputError with every mistake in it.
 
-    Examples
-    --------
     >>> llama = load_decoder("llama")
     >>> llama.name, llama.layers, llama.head_size
     ('llama3_8b', 32, 128)

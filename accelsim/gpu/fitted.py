@@ -120,8 +120,6 @@ def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
 
     `least`: smallest value of each that is a whole number. Raises AccelsimError if one is none, or smaller.
 
-    Examples
-    --------
     >>> shapes_of({"heads": 1, "cached": 0}, heads=[8, 16], cached=0)["cached"].tolist()
     [0.0, 0.0]
     """

@@ -62,8 +62,6 @@ class Gemms:
 
         Raises AccelsimError if a size is not a whole number from 1 to `LARGEST`.
 
-        Examples
-        --------
         >>> Gemms.of([512, 1], 1024, 4096).flops.tolist()
         [4294967296.0, 8388608.0]
         """
@@ -95,24 +93,12 @@ class Gemms:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How products are computed: beside their sizes, what decides which kernels there are and how long they take.
+    """How products are computed: beside their sizes, what decides which kernels there are and how long they take."""
 
-    Attributes
-    ----------
-    l2 : str
-        What L2 holds at the start, one of `L2_STATES`.
-    layout : str
-        One of `LAYOUTS`: of which dimension the alignment of each operand's rows depends.
-    library : str
-        One of `LIBRARIES`; `kernel.machines_of` says which units it uses.
-    tile : str
-        Try this one alone, such as 256x128, with K in one part.
-    """
-
-    l2: str = ROTATING
-    layout: str = LAYOUTS[0]
-    library: str = LIBRARIES[0]
-    tile: str = ""
+    l2: str = ROTATING  # what L2 holds at the start, one of `L2_STATES`
+    layout: str = LAYOUTS[0]  # one of `LAYOUTS`: of which dimension the alignment of each operand's rows depends
+    library: str = LIBRARIES[0]  # one of `LIBRARIES`; `kernel.machines_of` says which units it uses
+    tile: str = ""  # try this one alone, such as 256x128, with K in one part
 
     def __post_init__(self) -> None:
         for name, known in (("l2", L2_STATES), ("layout", LAYOUTS), ("library", LIBRARIES)):
@@ -134,17 +120,10 @@ def _check_sizes(name: str, values: Floats) -> None:
 class Times:
     """What the fastest tiling of each product takes; arrays over P.
 
-    Attributes
-    ----------
-    time_us : float[P]
-    tile, split : int[P]
-        Index into the tile set and `SPLITS`; -1 for a matrix-vector kernel, which has no tile.
-    parts : dict of str to float[P]
-        Time of `tensor`, `stream` (an SM's loads), `l2`, `dram`; and what is added: `launch`, `latency`, `rounds`,
-        `reduction`, `store`.
-    dram_bytes, l2_bytes : float[P]
-    by_tiling_us : float[P, T, S]
-        Time of every tiling, infinite where K has fewer steps than parts or the library does not choose it.
+    `tile` and `split` are places in the tile set and in `SPLITS`, -1 for a matrix-vector kernel, which has no tile.
+    `parts` are times of `tensor`, `stream` (an SM's loads), `l2`, `dram`; and what is added: `launch`, `latency`,
+    `rounds`, `reduction`, `store`. `by_tiling_us`, float[P, T, S], is infinite where K has fewer steps than parts or
+    the library does not choose the tiling.
     """
 
     time_us: Floats
@@ -173,19 +152,9 @@ def time_gemms(
 ) -> Times:
     """Time each product with every tile and split, and choose the fastest.
 
-    Parameters
-    ----------
-    number_format : str
-        Of the operands.
-    splits : sequence of int
-        Parts into which K may be split, out of `SPLITS`.
-    sparse : bool
-        Whether the weights are 2:4 sparse: half the multiply-adds, `sparse_share` of their bytes.
-
-    Raises
-    ------
-    AccelsimError
-        If the GPU does not compute in the format, or not in sparse, or has no such tile.
+    `splits` are parts into which K may be split, out of `SPLITS`. `sparse`: the weights are 2:4 sparse, which is half
+    the multiply-adds and `sparse_share` of their bytes. Raises AccelsimError if the GPU does not compute in the format
+    of the operands, or not in sparse, or has no such tile.
     """
     tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
     if setup.tile:

@@ -29,40 +29,11 @@ _NAMES = {"tensor": "compute", "stream": "loads of an SM", "l2": "L2 bandwidth",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A product on a GPU with its fastest tiling.
+    """A product on a GPU with its fastest tiling, of all `tilings`.
 
-    Attributes
-    ----------
-    tile : str
-        Output tile of a block, such as 128x256, or `gemv`.
-    schedule : str
-        `data-parallel` or `split-K`; empty for `gemv`.
-    split : int
-        Parts of K.
-    blocks, occupancy : int
-        Blocks of the grid; blocks at once on an SM.
-    waves : float
-        Blocks over those that run at once.
-    tile_efficiency, wave_efficiency : float
-        Share of the tiles' products that are wanted; average over the largest number of blocks of an SM.
-    parts_us : dict of str to float
-        Time of each resource, and what is added.
-    time_us : float
-        Predicted.
-    low_us, high_us : float or None
-        Interval that four fifths of kernels are expected in; None in formats in which no kernel was measured.
-    flops, dram_bytes, l2_bytes, least_bytes : float
-        Wanted operations; traffic; and bytes of all tensors, each once.
-    power_w : float
-        Of the board while the kernel repeats.
-    sustained_hz, sustained_us : float or None
-        Clock and time of a matrix product that repeats for seconds, where the power limit then holds them back.
-    tilings : int
-        How many were compared: the whole space.
-    others : tuple of (str, float)
-        The next best tilings, each of another tile, and their times [us].
-    tensor_cores : bool
-        Whether the library computes it on them, or on the vector units.
+    Parts of the time are those of each resource, and what is added; `low_us` and `high_us` are the interval that four
+    fifths of kernels are expected in, None in formats in which no kernel was measured. `sustained_hz` and
+    `sustained_us` are of a product that repeats for seconds, where the power limit then holds it back.
     """
 
     name: str
@@ -73,27 +44,27 @@ class Kernel:
     n: int
     k: int
     batch: int
-    tile: str
-    schedule: str
-    split: int = 1
+    tile: str  # output tile of a block, such as 128x256, or `gemv`
+    schedule: str  # `data-parallel` or `split-K`; empty for `gemv`
+    split: int = 1  # parts of K
     blocks: int
-    occupancy: int = 1
-    waves: float
-    tile_efficiency: float = 1.0
-    wave_efficiency: float
+    occupancy: int = 1  # blocks at once on an SM
+    waves: float  # blocks over those that run at once
+    tile_efficiency: float = 1.0  # share of the tiles' products that are wanted
+    wave_efficiency: float  # average over the largest number of blocks of an SM
     parts_us: Mapping[str, float]
     bottleneck: str
     time_us: float
     low_us: float | None = None
     high_us: float | None = None
-    flops: float
+    flops: float  # wanted operations
     dram_bytes: float
     l2_bytes: float
-    least_bytes: float
-    power_w: float
+    least_bytes: float  # bytes of all tensors, each once
+    power_w: float  # of the board while the kernel repeats
     tilings: int = 1
-    others: tuple[tuple[str, float], ...] = ()
-    tensor_cores: bool = True
+    others: tuple[tuple[str, float], ...] = ()  # next best tilings, each of another tile, and their times [us]
+    tensor_cores: bool = True  # whether the library computes it on them, or on the vector units
     sustained_hz: float | None = None
     sustained_us: float | None = None
 
@@ -111,8 +82,6 @@ class Kernel:
 def wave_efficiency(blocks: int, slots: int) -> float:
     """Share of the slots that work, on average over the waves of a grid.
 
-    Examples
-    --------
     NVIDIA's guide: 12 blocks on a GPU of 8 SMs, one block on each at a time, use 75 % of it.
 
     >>> wave_efficiency(12, 8)
@@ -124,8 +93,6 @@ def wave_efficiency(blocks: int, slots: int) -> float:
 def tile_efficiency(m: int, n: int, rows: int, columns: int) -> float:
     """Share of the tiles' area that is wanted.
 
-    Examples
-    --------
     NVIDIA's guide: a matrix of 27 x 32 tiles of 128 x 128 with one row more has 28 x 32 tiles.
 
     >>> round(tile_efficiency(27 * 128 + 1, 32 * 128, 128, 128), 3)
@@ -167,17 +134,8 @@ def machines_of(
 def best_kernels(
     gpu: Gpu, names: Sequence[str], gemms: Gemms, number_format: str, mode: Mode, setup: Setup = USUAL
 ) -> list[Kernel]:
-    """Choose the fastest tiling and schedule of each product out of all of them.
+    """Choose the fastest tiling and schedule of each product, which has a name, out of all of them.
 
-    Parameters
-    ----------
-    names : sequence of str
-        One for each product.
-    mode : Mode
-        Constants, calibrated or not.
-
-    Examples
-    --------
     >>> from accelsim.gpu.calibration import mode_of
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> a100 = load_gpu("a100")
@@ -282,22 +240,10 @@ def operator(name: str) -> tuple[int, int]:
 
 
 def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, constants: KernelConstants) -> Floats:
-    """Time [us] of an operator over so many elements, from cold memory.
+    """Time [us] of an operator over so many elements of its input, float[P], from cold memory.
 
     Launch and latency, and the longer of its DRAM traffic and its operations on the FP32 units. Turning a tensor
-    between NCHW and NHWC takes as long as `relu`.
-
-    Parameters
-    ----------
-    name : str
-        As `operator` takes it.
-    elements : float[P]
-        Elements of the input.
-
-    Raises
-    ------
-    AccelsimError
-        If there is no such operator.
+    between NCHW and NHWC takes as long as `relu`. Raises AccelsimError if there is no such operator.
     """
     words, operations = operator(name)
     dram = elements * words * word_bytes / (gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency)

@@ -125,8 +125,6 @@ def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | 
 
     `file`: for places in messages. `is_head`: takes `plain_name` of each cell of a line.
 
-    Examples
-    --------
     >>> table = find_table("# a note\nM;N;time [ms]\n1; 2;0,5", "x.csv")
     >>> table.head, [row.cells for row in table.rows(Problems())]
     (CsvRow(line=2, cells=('M', 'N', 'time [ms]')), [('1', '2', '0,5')])
@@ -159,8 +157,6 @@ def open_table(
 def plain_name(cell: str) -> str:
     """Name of a column without what people write differently.
 
-    Examples
-    --------
     >>> plain_name("Time (µs)"), plain_name(" Kernel Name"), plain_name("gpu__time_duration.sum")
     ('time_us', 'kernel_name', 'gpu_time_duration_sum')
     """
@@ -189,8 +185,6 @@ def _start(line: str, separator: str, column: int) -> int:
 def finite(text: str) -> float | None:
     """Number of a cell, or None if it is none.
 
-    Examples
-    --------
     >>> finite("1e3"), finite("1,5"), finite("nan")
     (1000.0, None, None)
     """
@@ -204,8 +198,6 @@ def finite(text: str) -> float | None:
 def kernel_time_us(text: str, to_us: float = 1.0) -> float | None:
     """Time of a kernel [us], or None if none takes so long, or so little.
 
-    Examples
-    --------
     >>> kernel_time_us("1.5", 1e3), kernel_time_us("0"), kernel_time_us("1e300")
     (1500.0, None, None)
     """
@@ -227,8 +219,6 @@ def covers(row: Mapping[str, str], width: str) -> bool:
 
     Raises ValueError if a size, a side or the grid is not written as whole numbers.
 
-    Examples
-    --------
     >>> covers({"M": "64", "N": "196", "K": "300", "tile0": "128", "tile1": "64", "grid": "5x1x256"}, "K")
     True
     """
@@ -281,12 +271,9 @@ class MeasuredGemms:
 class FitSplit(NamedTuple):
     """Which rows a fit may use, and which test it; each row is in exactly one of the three."""
 
-    fit: NDArray[np.bool_]
-    """bool[rows]: rows that the fit may use."""
-    interpolation: NDArray[np.bool_]
-    """bool[rows]: rows that test it among sizes like those of the fit."""
-    extrapolation: NDArray[np.bool_]
-    """bool[rows]: rows that test it beyond the sizes of the fit."""
+    fit: NDArray[np.bool_]  # bool[rows]: rows that the fit may use
+    interpolation: NDArray[np.bool_]  # bool[rows]: rows that test it among sizes like those of the fit
+    extrapolation: NDArray[np.bool_]  # bool[rows]: rows that test it beyond the sizes of the fit
 
 
 def held_out(keys: Iterable[str]) -> NDArray[np.bool_]:
@@ -300,8 +287,6 @@ def split_rows(gemms: Gemms) -> FitSplit:
     Extrapolation are rows whose N or K is beyond nine tenths of the different values in the table. Of the others, a
     hash takes three tenths as interpolation; the rest may be fitted.
 
-    Examples
-    --------
     >>> split = split_rows(Gemms.of([128] * 40, [64 * (i + 1) for i in range(40)], 256))
     >>> int(split.fit.sum()), int(split.interpolation.sum()), int(split.extrapolation.sum())
     (26, 10, 4)
@@ -321,34 +306,16 @@ def split_rows(gemms: Gemms) -> FitSplit:
 def read_measured(
     path: str | PathLike[str], *, number_format: str | None = None, unknown_too: bool = True, l2: str = ROTATING
 ) -> list[MeasuredGemms]:
-    """Read measured matrix products.
+    """Read measured matrix products: by device, format and state of L2, in the order in which they stand in the file.
 
-    Parameters
-    ----------
-    path : str or path
-        CSV with a head line, its cells between commas, semicolons or tabs. Columns M, N, K and a time with its unit
-        (`time_us_median`, `latency_ms`, `Time (ns)`) must be there; `device`, `dtype`, `batch` and `l2` may be; others
-        are ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are
-        there too, and all grids cover M x K, N and K are taken the other way round, and `note` says so.
-    number_format : str, optional
-        Of rows whose format the table does not say.
-    unknown_too : bool
-        Take those that name none which is known for this format too.
-    l2 : str
-        State of L2 at the start, of rows of which the table does not say it.
+    A CSV has a head line, and its cells between commas, semicolons or tabs. Columns M, N, K and a time with its unit
+    (`time_us_median`, `latency_ms`, `Time (ns)`) must be there; `device`, `dtype`, `batch` and `l2` may be; others are
+    ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are there
+    too, and all grids cover M x K, N and K are taken the other way round, and `note` says so.
 
-    Returns
-    -------
-    list of Measured
-        By device, format and state of L2, in the order in which they first stand in the file; device is empty
-        without a column.
-
-    Raises
-    ------
-    AccelsimError
-        If that is no number format.
-    InputError
-        With every mistake in the file and its place.
+    `number_format` is of rows whose format the table does not say, and, if `unknown_too`, of those that name none which
+    is known; `l2` is the state of L2 at the start, of rows of which the table does not say it. Raises AccelsimError if
+    that is no number format, InputError with every mistake in the file and its place.
     """
     known = None if number_format is None else known_format(number_format)
     problems = Problems()
@@ -455,8 +422,6 @@ def format_columns(table: CsvTable) -> tuple[int, ...]:
 def time_column(names: Sequence[str]) -> tuple[int, float] | None:
     """Column of times by its `plain_name`, and what makes us of it; of several the median, or as `_STATISTICS` says.
 
-    Examples
-    --------
     >>> time_column(["m", "time_us_min", "time_us_median"]), time_column(["latency_ms"]), time_column(["time"])
     ((2, 1.0), (0, 1000.0), None)
     """

@@ -50,8 +50,6 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> MatrixProduct:
 
     `training_pass`: one of `gpu.PASSES`. Raises AccelsimError if it is no product of two tensors.
 
-    Examples
-    --------
     >>> from accelsim.inputs.workload_reader import load_workload
     >>> conv = load_workload("conv").layers[0]
     >>> dict(conv.dims)
@@ -296,8 +294,6 @@ def memory_of(gpu: Gpu, layers: Sequence[Einsum], number_format: str) -> Memory:
 
     Weights that each sequence of a batch and each head has of its own are a key-value cache.
 
-    Examples
-    --------
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> from accelsim.inputs.workload_reader import load_workload
     >>> layers = [einsum for einsum in load_workload("llama_decode").layers]

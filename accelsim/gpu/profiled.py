@@ -23,8 +23,6 @@ _LAYOUT = re.compile(rf"(?<![0-9a-z])({'|'.join(LAYOUTS)})[nt]?(?![0-9a-z])")
 def tile_in(kernel: str) -> tuple[int, int] | None:
     """Output tile of a block in the name of a kernel of cuBLAS or CUTLASS: the first two sizes.
 
-    Examples
-    --------
     >>> tile_in("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_tn"), tile_in("splitKreduce_kernel<32, 16>")
     ((128, 64), None)
     >>> tile_in("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_cgasize2x1x1")
@@ -37,8 +35,6 @@ def tile_in(kernel: str) -> tuple[int, int] | None:
 def layout_in(kernel: str) -> str:
     """Order of weights and inputs in memory that the name of a kernel says, one of `LAYOUTS`, or nothing.
 
-    Examples
-    --------
     >>> layout_in("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nt"), layout_in("nvjet_tst_128x256_64x4")
     ('nt', '')
     >>> layout_in("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT")
@@ -51,8 +47,6 @@ def layout_in(kernel: str) -> str:
 def format_in(kernel: str) -> str:
     """Number format of the operands that the name of a kernel says, or nothing.
 
-    Examples
-    --------
     >>> format_in("cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_32x3_nn_align8"), format_in("volta_sgemm_128x64_nn")
     ('bf16', 'fp32')
     >>> format_in("nvjet_sm90_qqtst_64x8_128x16_4x1_v_bz_TNT"), format_in("cutlass_80_tensorop_s1688gemm_64x64_16x6_tn")
@@ -94,8 +88,6 @@ class ProfiledKernel:
 def shape_in(text: str) -> tuple[int, int, int] | None:
     """M, N and K in the name of a range, such as `ffn M=512 N=4096 K=1024` or `ffn 512x4096x1024`.
 
-    Examples
-    --------
     >>> shape_in("ffn, M=512, N=4096, K=1024"), shape_in("mm 8x16x32"), shape_in("conv1")
     ((512, 4096, 1024), (8, 16, 32), None)
     """

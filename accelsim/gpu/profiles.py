@@ -320,8 +320,6 @@ def _untimed(row: _ProfileRow, problems: Problems) -> ProfiledKernel:
 def _innermost(column: str, cell: str) -> str:
     """Name of the innermost NVTX range in a cell of Nsight Compute, which lists them from outside in.
 
-    Examples
-    --------
     >>> _innermost("thread_domain_push_pop_range_pl_type", '7 "<default domain>:a:none:none:none:none:none:none"')
     'a'
     >>> _innermost("range_pl_type", ' "outer:1:none:none:none:none:none:none"  "b:c:none:none:none:none:none:none" ')

@@ -50,10 +50,7 @@ RESULT_BYTES = 2.0
 
 @cache
 def precision_of(name: str) -> int:
-    """Index of a precision by its name.
-
-    Raises AccelsimError if there is none of that name.
-    """
+    """Index of a precision by its name; raises AccelsimError if there is none of that name."""
     names, plain = list(table_of("precisions")), plain_precision(name)
     if plain not in names:
         raise AccelsimError(f"no precision '{name}'; {near_miss(plain, names) or f'there are: {listed(names)}'}")
@@ -69,8 +66,6 @@ def plain_precision(name: str) -> str:
 def multiplied_in(gpu: Gpu, precision: Precision) -> str:
     """Format in which a GPU multiplies: of the precision, or the next wider one that it computes in.
 
-    Examples
-    --------
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> [multiplied_in(load_gpu(name), precisions()[precision_of("nvfp4")]) for name in ("b200", "h100", "a100")]
     ['fp4', 'fp8', 'bf16']

@@ -218,24 +218,11 @@ def read_foreign(
 ) -> Foreign:
     """Read files of another tool, given together as that tool takes them.
 
-    Raises AccelsimError if a file cannot be read, the files are of no known kind or of several, or the machine has no
-    form of ours; a `InputError` where it has a place.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Files as the tool takes them: YAML or templates, `.cfg` and `.csv` of SCALE-Sim, models (ONNX).
-    kind : str, optional
-        one of `KINDS`; default: found from the content.
-    variables : mapping of str to str, optional
-        Names that templates leave open.
-    constrained : bool
-        False: what the files ask of the loops of mappings is left out unread, so that it need not fit the workload.
-
-    Returns
-    -------
-    Foreign
-        What of them could be converted, and what could not.
+    These are YAML or templates, `.cfg` and `.csv` of SCALE-Sim, models (ONNX). `kind` is one of `KINDS`, by default
+    found from the content; `variables` are names that templates leave open. Not `constrained`: what the files ask of
+    the loops of mappings is left out unread, so that it need not fit the workload. Raises AccelsimError if a file
+    cannot be read, the files are of no known kind or of several, or the machine has no form of ours; an InputError
+    where it has a place.
     """
     names = [str(path) for path in paths]
     documents = read_documents(names, variables or {})

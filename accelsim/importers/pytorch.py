@@ -60,10 +60,7 @@ def workload_from_torch(module: Any, inputs: tuple[Any, ...], *, name: str | Non
 def read_program(path: str | PathLike[str]) -> Any:
     """Read what `torch.export.save` wrote, as an ONNX model without weights.
 
-    Raises
-    ------
-    AccelsimError
-        If torch or onnxscript is missing, or the file is no exported program.
+    Raises AccelsimError if torch or onnxscript is missing, or the file is no exported program.
     """
     try:
         changed = os.stat(path).st_mtime_ns

@@ -52,15 +52,11 @@ class _Store:
     name: str
     level: Level
     words: int | None
-    tensors: frozenset[str]
-    """Those that may be kept here."""
-    last: bool
-    """Whether the level's loops, fanout, leakage and area are those of this storage."""
+    tensors: frozenset[str]  # those that may be kept here
+    last: bool  # whether the level's loops, fanout, leakage and area are those of this storage
 
-    element: int
-    """Words of an element, which are one word of Timeloop."""
-    two: bool
-    """Whether its axes are two containers: a dimension lies on both, and a directive has one factor for it."""
+    element: int  # words of an element, which are one word of Timeloop
+    two: bool  # whether its axes are two containers: a dimension lies on both, and a directive has one factor for it
 
     @property
     def containers(self) -> dict[str, str]:

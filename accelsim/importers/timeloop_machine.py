@@ -62,10 +62,8 @@ class Part:
     network: bool = False
     aliases: tuple[str, ...] = ()
     constraints: list[tuple[Part, Map]] = field(default_factory=list)
-    siblings: list[Part] = field(default_factory=list)
-    """Components in other branches below `!Parallel`."""
-    unshared: set[str] = field(default_factory=set)
-    """Roles that the network below it neither multicasts nor reduces."""
+    siblings: list[Part] = field(default_factory=list)  # components in other branches below `!Parallel`
+    unshared: set[str] = field(default_factory=set)  # roles that the network below it neither multicasts nor reduces
 
     def number(self, key: str, default: float | None = None) -> float | None:
         """Attribute that must be a number."""
@@ -144,8 +142,7 @@ class TimeloopMachine:
     name: str
     parts: list[Part]
     notes: list[Note]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Components that are no level, by name, and why."""
+    left_out: Mapping[str, str] = field(default_factory=dict)  # components that are no level, by name, and why
 
     def part(self, name: str, *, spatial: bool = False) -> Part | None:
         """Part that a directive means by a name; the loops in space of a component with a mesh lie above it."""

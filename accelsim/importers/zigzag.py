@@ -73,8 +73,7 @@ class _Layer:
     dims: Mapping[str, int] = field(default_factory=dict)
     bits: Mapping[str, int] = field(default_factory=dict)
     of_role: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    ours: Mapping[str, str] = field(default_factory=dict)
-    """Our names of ZigZag's dimensions, where they differ."""
+    ours: Mapping[str, str] = field(default_factory=dict)  # our names of ZigZag's dimensions, where they differ
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,10 +266,7 @@ class Constraints:
     def check(self, architecture: Architecture, einsum: Einsum) -> None:
         """Raise unless all levels, dimensions and tensors that are named exist, and a level may keep or bypass them.
 
-        Raises
-        ------
-        AccelsimError
-            With every mistake.
+        Raises AccelsimError with every mistake.
         """
         of_layer = [level for level in self.levels if level.is_for(einsum)]
         twice = repeated([asked.level for asked in of_layer])

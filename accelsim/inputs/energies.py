@@ -97,31 +97,15 @@ class EnergyTable:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One component of a machine, as an estimator of its energy sees it.
+    """One component of a machine, as an estimator of its energy sees it."""
 
-    Attributes
-    ----------
-    name, component : str
-        Of the level (`GLB`), its network (`GLB network`) or the compute units, and the class.
-    technology : str
-        Node, such as `65 nm`; empty where none is named.
-    attributes : mapping of str to str
-        Its size, word and block size, and what stands under `attributes`; each in the spelling of `spelt`.
-    actions : tuple of str
-    bits : mapping of str to int
-        Bits that one action moves [bit]; actions that move none are absent.
-    partitions : mapping of str to int
-        Size [bit] by role, where each has its own.
-    clock_hz : float, or None
-    """
-
-    name: str
-    component: str
-    technology: str
-    attributes: Mapping[str, str]
+    name: str  # of the level (`GLB`), its network (`GLB network`) or the compute units
+    component: str  # its class
+    technology: str  # node, such as `65 nm`; empty where none is named
+    attributes: Mapping[str, str]  # size, word, block size, and what stands under `attributes`, spelt as by `spelt`
     actions: tuple[str, ...]
-    bits: Mapping[str, int]
-    partitions: Mapping[str, int] = field(default_factory=dict)
+    bits: Mapping[str, int]  # that one action moves [bit]; actions that move none are absent
+    partitions: Mapping[str, int] = field(default_factory=dict)  # size [bit] by role, where each has its own
     clock_hz: float | None = None
 
 
@@ -131,8 +115,7 @@ class ComponentFigures:
 
     energies: Mapping[tuple[str, str], EnergyEntry] = field(default_factory=dict)
     area: AreaEntry | None = None
-    problems: tuple[tuple[str, str], ...] = ()
-    """What is wrong, and what to write instead."""
+    problems: tuple[tuple[str, str], ...] = ()  # what is wrong, and what to write instead
 
 
 class Estimator(Protocol):

@@ -439,8 +439,6 @@ def _check_keep(
 def dump_mapping(mapping: Mapping) -> str:
     """Write a mapping as a YAML file that `load_mapping` reads back to the same mapping.
 
-    Examples
-    --------
     >>> print(dump_mapping(Mapping((LevelMapping("DRAM", (Loop("K", 4),), x=(Loop("C", 2),)),))), end="")
     mapping:
       levels:

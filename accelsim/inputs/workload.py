@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import NodeNote
@@ -34,8 +34,7 @@ class Tensor:
     bits: int = 16
     psum_bits: int = 16
     output: bool = False
-    density: Density | None = None
-    """What is known of its zeros; None: nothing, and so no word counts as one."""
+    density: Density | None = None  # what is known of its zeros; None: nothing, and so no word counts as one
 
     def __post_init__(self) -> None:
         dims = [dim for rank in self.ranks for dim, _ in rank]
@@ -228,33 +227,6 @@ class Edge:
     producer: str
     consumer: str
     tensor: str
-
-
-def to_networkx(workload: Workload) -> Any:
-    """Graph of a workload: a node for each layer with its `einsum`, an edge for each tensor that goes between two.
-
-    Returns
-    -------
-    networkx.MultiDiGraph
-        Nodes in the order of the layers; edges have the name of the consumer's `tensor` and its `words`.
-
-    Examples
-    --------
-    >>> from accelsim import load_workload
-    >>> graph = to_networkx(load_workload("llama"))
-    >>> [(a, data["tensor"]) for a, _, data in graph.in_edges("attention_scores", data=True)]
-    [('query', 'Inputs'), ('key', 'Weights')]
-    """
-    import networkx
-
-    graph = networkx.MultiDiGraph(name=workload.name)
-    layers = {layer.name: layer for layer in workload.layers}
-    for layer in workload.layers:
-        graph.add_node(layer.name, einsum=layer)
-    for edge in workload.edges:
-        output = layers[edge.producer].output
-        graph.add_edge(edge.producer, edge.consumer, tensor=edge.tensor, words=output.words(layers[edge.producer].dims))
-    return graph
 
 
 FURTHEST = 1.25

@@ -360,10 +360,8 @@ def _content_of_code(code: CodeType) -> list[Any]:
 def _content(name: str, value: Any) -> Any:
     """What machine code takes from a name of its module.
 
-    Raises
-    ------
-    TypeError
-        If that is nothing whose content is known to stay: machine code on disk would outlive a change of it.
+    Raises TypeError if that is nothing whose content is known to stay: machine code on disk would outlive a change of
+    it.
     """
     if isinstance(value, PlainKernel):
         return [value.name, repr(signature_of(value))] if value.alone else content_of(value)

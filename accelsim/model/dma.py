@@ -176,12 +176,8 @@ def first_tiles(temporal: Ints2, x: Ints2, y: Ints2, bound: int, size: int, lv: 
 def with_engines(c: Constants, s: Detail, keep: Bools2, known: int, computing: int) -> int:
     """Cycles with those of all engines, of which not all overlap.
 
-    Parameters
-    ----------
-    known : int
-        Levels whose moves are counted; those further in move what they must at least.
-    computing : int
-        Cycles of the compute units and of all ports; at least, if not all levels are known.
+    `known` : levels whose moves are counted; those further in move what they must at least. `computing` : cycles of the
+    compute units and of all ports; at least, if not all levels are known.
     """
     longest, waits = computing, 0
     every, first, out, tiles, uses = 0, 0, 0, 0, 0

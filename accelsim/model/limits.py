@@ -36,13 +36,8 @@ class Limits:
 def layer_limits(architecture: Architecture, einsum: Einsum) -> Limits:
     """Lower limits of energy [pJ] and cycles.
 
-    Returns
-    -------
-    Limits
-        Not tight: capacity is not looked at, and reads are shared by as many instances as there are.
+    They are not tight: capacity is not looked at, and reads are shared by as many instances as there are.
 
-    Examples
-    --------
     >>> from accelsim import load_architecture, load_workload
     >>> limits = layer_limits(load_architecture("eyeriss"), load_workload("conv").layers[0])
     >>> f"{limits.energy_pj / 1_849_688_064:.3f} pJ/MAC, {limits.cycles:,} cycles"

@@ -38,29 +38,20 @@ _ALL_STEPS = 10**9
 class DimLoop(NamedTuple):
     """A loop of bound > 1 over one dimension."""
 
-    place: int
-    """Number among all loops of the nest, outermost first."""
-    dim: str
-    """The dimension."""
-    bound: int
-    """Bound of the loop."""
-    level: int
-    """Level that owns the loop."""
-    axis: int
-    """0 in time, 1 along x, 2 along y."""
-    step: int
-    """Positions that one iteration covers."""
+    place: int  # number among all loops of the nest, outermost first
+    dim: str  # the dimension
+    bound: int  # bound of the loop
+    level: int  # level that owns the loop
+    axis: int  # 0 in time, 1 along x, 2 along y
+    step: int  # positions that one iteration covers
 
 
 class _Outside(NamedTuple):
     """Loops over one dimension outside the tiles of a level."""
 
-    loops: tuple[DimLoop, ...]
-    """All loops, outermost first."""
-    space: tuple[DimLoop, ...]
-    """Spatial loops alone, outermost first."""
-    span: int
-    """Positions that a whole tile covers."""
+    loops: tuple[DimLoop, ...]  # all loops, outermost first
+    space: tuple[DimLoop, ...]  # spatial loops alone, outermost first
+    span: int  # positions that a whole tile covers
 
 
 class DimSums:

@@ -33,13 +33,7 @@ _WORD = ir.IntType(64)
 
 
 class RecordType(types.Type):  # type: ignore[misc]
-    """A record as Numba knows it: an address, with fields at known places.
-
-    Attributes
-    ----------
-    fields : dict
-        Place of the first word of each field, and its type.
-    """
+    """A record as Numba knows it: an address, with fields at known places, by their first word and type."""
 
     def __init__(self, record: type) -> None:
         self.fields, at = dict[str, tuple[int, Any]](), 0

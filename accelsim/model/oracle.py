@@ -33,14 +33,10 @@ Place = tuple[int, ...]
 class NestLoop(NamedTuple):
     """One loop of the whole nest."""
 
-    dim: str
-    """The dimension."""
-    bound: int
-    """Bound of the loop."""
-    level: int
-    """Index of the level that owns the loop."""
-    axis: str = ""
-    """Empty in time; "x" or "y" over that axis of the level's fanout."""
+    dim: str  # the dimension
+    bound: int  # bound of the loop
+    level: int  # index of the level that owns the loop
+    axis: str = ""  # empty in time; "x" or "y" over that axis of the level's fanout
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,17 +336,9 @@ def _shares(axis: Axis, kind: str, tensor: Tensor) -> bool:
 
 
 def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> OracleCounts:
-    """Execute a mapping and count every movement of every word.
+    """Execute a mapping and count every movement of every word, by instance, and what breaks the mapping's validity.
 
-    Parameters
-    ----------
-    architecture, einsum, mapping
-        As for `evaluate`; small enough to walk (a few thousand multiply-accumulates).
-
-    Returns
-    -------
-    OracleCounts
-        Words, by instance, with what breaks the mapping's validity in `fails`.
+    Arguments are as for `evaluate`; small enough to walk (a few thousand multiply-accumulates).
     """
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
     levels = len(mapping.levels)

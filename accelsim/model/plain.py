@@ -11,12 +11,7 @@ from typing import Any
 class PlainKernel:
     """A function that can be compiled; see `jit`.
 
-    Parameters
-    ----------
-    function : callable
-        Its annotations are its one signature; see `records`.
-    alone : bool
-        Whether it is compiled by itself; otherwise into each of its callers.
+    Its annotations are its one signature (see `records`). If not `alone`, it is compiled into each of its callers.
     """
 
     __name__: str

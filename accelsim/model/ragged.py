@@ -42,16 +42,11 @@ from accelsim.model.windows import distinct
 class _Counts(NamedTuple):
     """Words of some instances of a level."""
 
-    reads: int
-    """Words read, with those that drain."""
-    fills: int
-    """Words that come in from the level above."""
-    updates: int
-    """Words that come back from inside."""
-    leaving: int
-    """Output words that leave for the level above."""
-    drained: int
-    """Reads of words that leave for the level above."""
+    reads: int  # words read, with those that drain
+    fills: int  # words that come in from the level above
+    updates: int  # words that come back from inside
+    leaving: int  # output words that leave for the level above
+    drained: int  # reads of words that leave for the level above
 
 
 def count_ragged(encoded: Encoded, mapping: Mapping) -> Counted:

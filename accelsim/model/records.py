@@ -38,10 +38,8 @@ _Record = TypeVar("_Record", bound=tuple[Any, ...])
 class Field(NamedTuple):
     """A field of a record, an argument of a kernel, or what one returns."""
 
-    type: Any
-    """NumPy's type of the elements of an array; else int, float, bool, np.uint64 or the class of a record."""
-    axes: int
-    """Of an array, else 0."""
+    type: Any  # NumPy's type of the elements of an array; else int, float, bool, np.uint64 or the class of a record
+    axes: int  # of an array, else 0
 
 
 def record(named_tuple: type[_Record]) -> type[_Record]:
@@ -58,13 +56,7 @@ def _nothing_else(state: Any) -> None:
 
 @cache
 def field_of(hint: Any) -> Field:
-    """What an annotation stands for.
-
-    Raises
-    ------
-    TypeError
-        If kernels take nothing of the kind.
-    """
+    """What an annotation stands for; raises TypeError if kernels take nothing of the kind."""
     if hasattr(hint, "__metadata__"):
         elements, axes = hint.__metadata__
         return Field(np.dtype(elements), axes)
@@ -82,15 +74,7 @@ def fields_of(record_type: Any) -> dict[str, Field]:
 
 
 class RecordTable:
-    """Words of a record, as kernels read them.
-
-    Attributes
-    ----------
-    record : type
-        Class of the record.
-    address : int
-        Where the words stand; valid as long as the record is.
-    """
+    """Words of a record of some class, as kernels read them, at an address that is valid as long as the record is."""
 
     __slots__ = ("_words", "address", "record")
     record: Any

@@ -27,43 +27,25 @@ class TensorAtLevel:
     """Counts of one tensor at one level that keeps it.
 
     Counts are in words (elements of the tensor) of one instance: all count alike, or, where loops leave remainders, of
-    the busiest. Totals and energies are of all instances in use together.
-
-    Attributes
-    ----------
-    tile_words : int
-        Words of the tile that one instance holds.
-    reads, fills, updates : int
-        Words read for the level below (and to drain, where the machine charges it), written from above, written from
-        below.
-    drains : int
-        Output words that leave upwards.
-    total_reads, total_fills, total_updates : int
-        The same of all instances together.
-    partial : bool
-        The words are partial sums: some arrive more than once, or other instances hold parts of the same sums.
-    compression : Fraction
-        Share of the raw bits that the level stores and moves; words are counted as if they were raw.
-    read_pj, write_pj, update_pj : float
-        Energy [pJ] of all instances; fills and updates are charged as write and update.
+    the busiest. Totals and energies are of all instances in use together. Words are counted as if they were raw.
     """
 
     level: str
     tensor: str
-    tile_words: int
+    tile_words: int  # words of the tile that one instance holds
     word_bits: int
-    reads: int
-    fills: int
-    updates: int
+    reads: int  # for the level below, and to drain where the machine charges it
+    fills: int  # written from above
+    updates: int  # written from below
     total_reads: int
     total_fills: int
     total_updates: int
-    partial: bool
+    partial: bool  # partial sums: some arrive more than once, or other instances hold parts of the same ones
     read_pj: float
-    write_pj: float
+    write_pj: float  # of fills
     update_pj: float
-    compression: Fraction = Fraction(1)
-    drains: int = 0
+    compression: Fraction = Fraction(1)  # share of the raw bits that the level stores and moves
+    drains: int = 0  # output words that leave upwards
 
     @property
     def total_words(self) -> int:
@@ -83,42 +65,20 @@ class TensorAtLevel:
 
 @dataclass(frozen=True, slots=True)
 class TensorOnNetwork:
-    """What crosses the network below one level for one tensor.
-
-    Attributes
-    ----------
-    children : int
-        Instances below one instance that are in use.
-    distinct : int
-        Children whose words differ: reads of the instance above for each word that every child takes (1 to `children`).
-    distinct_up : int
-        The same upwards: partial sums that arrive after spatial reduction; 0 for a tensor that is not written.
-    link_transfers : int
-        Words that all children take from their neighbours.
-    passing : int
-        Words between one instance above and the network, both ways, but for those that all else waits for.
-    transfers : int
-        Words in or out of one child; of the busiest where loops leave remainders.
-    total_transfers : int
-        Words in or out of all children of all instances.
-    multicast : float
-        Children that share one read, on average over all words; over all steps where none comes down.
-    spatial_reduction : float
-        Children whose partial sums arrive as one, on average; 1 for a tensor that is not written.
-    """
+    """What crosses the network below one level for one tensor [words]."""
 
     level: str
     tensor: str
-    children: int
-    distinct: int
-    distinct_up: int
-    link_transfers: int
-    passing: int
-    transfers: int
-    total_transfers: int
+    children: int  # instances below one instance that are in use
+    distinct: int  # children whose words differ: reads of the instance above for each word that every child takes
+    distinct_up: int  # the same upwards, after spatial reduction; 0 for a tensor that is not written
+    link_transfers: int  # what all children take from their neighbours
+    passing: int  # between one instance above and the network, both ways, but for what all else waits for
+    transfers: int  # in or out of one child; of the busiest where loops leave remainders
+    total_transfers: int  # in or out of all children of all instances
     energy_pj: float
-    multicast: float
-    spatial_reduction: float
+    multicast: float  # children that share one read, on average over all words; over all steps where none comes down
+    spatial_reduction: float  # children whose partial sums arrive as one, on average; 1 if not written
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,34 +122,12 @@ class Fills:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorBursts:
-    """What the outermost level moves of a tensor, and what it moves in whole bursts."""
-
-    tensor: str
-    run_words: int  # words of a whole tile that lie side by side
-    bits: int  # of the words read and updated
-    burst_bits: int  # of all bursts that these take
-    best_layout: str  # the order of the ranks of more than one word, outermost first, that takes fewest bursts
-    best_burst_bits: int
-
-
-@dataclass(frozen=True, slots=True)
 class Ramp:
-    """Cycles in which the compute units wait for a systolic array to fill, drain or take in what it holds.
+    """Cycles in which the compute units wait for a systolic array to fill, drain or take in what it holds."""
 
-    Attributes
-    ----------
-    what : str
-        Such as `skew of the array` or `preload of Weights`.
-    times : int
-        How often it is paid.
-    cycles : int
-        In all.
-    """
-
-    what: str
-    times: int
-    cycles: int
+    what: str  # such as `skew of the array` or `preload of Weights`
+    times: int  # how often it is paid
+    cycles: int  # in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +176,6 @@ class Result:
         drains and DMA engines add to it.
     fills : tuple of Fills
         Of each tensor at each level but the outermost.
-    bursts : tuple of TensorBursts
-        Where the outermost level has a burst and no loop leaves a remainder.
     moves : tuple of Moves
         Of each level with a DMA engine.
     """
@@ -265,7 +201,6 @@ class Result:
     networks: tuple[TensorOnNetwork, ...]
     pipeline_fill: tuple[Ramp, ...] = ()
     fills: tuple[Fills, ...] = ()
-    bursts: tuple[TensorBursts, ...] = ()
     moves: tuple[Moves, ...] = ()
 
     @property

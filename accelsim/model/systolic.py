@@ -17,12 +17,8 @@ from accelsim.model.windows import tiles_into, words_into
 def ramp_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -> tuple[int, int, int]:
     """Cycles of the skew, of preloads, and of waiting for more preloads, of a systolic array (docs/cost-model.md).
 
-    Parameters
-    ----------
-    steps : int
-        Compute cycles without ramps.
-    tiles, words, first : int
-        How often the tile in a PE changes, words that enter it in all, and at first.
+    `steps` are compute cycles without ramps; `tiles`, `words` and `first` how often the tile in a PE changes, and words
+    that enter it in all and at first.
     """
     skew, preload = c.array[SKEW] * tiles, c.array[ROWS] * words
     if not c.array[BUFFERED]:

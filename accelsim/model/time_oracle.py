@@ -102,7 +102,7 @@ def _wasted(asked: Instruction, mapping: Mapping, name: str, steps: Iterable[tup
 
 
 @dataclass(slots=True)
-class _Clock:
+class _Transfers:
     """Cycles of the transfers of one tensor into a level, all and the first or last."""
 
     first_fill: Fraction = Fraction()
@@ -124,14 +124,8 @@ def walk_fills(
     enter come down; each transfer takes as long as the slower side, or the slowest network between. Where the level
     above adds the words that arrive to older ones, which do not come back, these are read after that. While a transfer
     takes place that does not overlap, all else stands still; all others share the ports with what the compute units ask
-    for. These work through the steps, with those that a systolic array needs besides.
-
-    Parameters
-    ----------
-    architecture, einsum, mapping
-        As for `execute`.
-    counts : OracleCounts, optional
-        What `execute` found.
+    for. These work through the steps, with those that a systolic array needs besides. Arguments are as for `execute`;
+    `counts` is what that found.
     """
     counts = counts or execute(architecture, einsum, mapping)
     array = walk_array(architecture, einsum, mapping)
@@ -143,7 +137,7 @@ def walk_fills(
         tiles = tiles_of(einsum, mapping, tensor)
         words = {index: _element(mapping, levels[index], tensor, counts, index) for index in keeps}
         for parent, child in itertools.pairwise(keeps):
-            clock = _Clock()
+            clock = _Transfers()
             widths = _network_widths(architecture, mapping, tensor, counts, (parent, child))
             _walk_link(Sharing(architecture, tiles, parent, child), tensor, words, widths, clock, ports)
             times = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
@@ -188,7 +182,7 @@ def _walk_link(
     tensor: Tensor,
     words: dict[int, int | Fraction],
     widths: dict[int, int | Fraction],
-    clock: _Clock,
+    clock: _Transfers,
     ports: _Ports,
 ) -> None:
     """Walk the tiles of one tensor at one level, which the level above it fills."""

@@ -71,14 +71,10 @@ class Charges(NamedTuple):
 class ChargeRow(NamedTuple):
     """Charges whose largest sum bounds a column."""
 
-    charges: Charges
-    """What the sum charges."""
-    scale: float = 1.0
-    """What the sum is multiplied by, so that it comes to the unit of the column."""
-    more: float = 0.0
-    """What is added at the end, in the unit of the column."""
-    whole: bool = False
-    """Whether the scaled sum is rounded up to a whole number."""
+    charges: Charges  # what the sum charges
+    scale: float = 1.0  # what the sum is multiplied by, so that it comes to the unit of the column
+    more: float = 0.0  # what is added at the end, in the unit of the column
+    whole: bool = False  # whether the scaled sum is rounded up to a whole number
 
     def value(self, total: float) -> float:
         """What a sum comes to in the column."""

@@ -37,12 +37,9 @@ from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 class Worst(NamedTuple):
     """Mappings with the largest sums, and a bound on all."""
 
-    bound: float
-    """What no valid mapping's sum passes."""
-    sums: Floats
-    """float64[*]: sums of mappings that pass the floor, largest first."""
-    mappings: Batch
-    """Batch of the mappings with the largest sums, in the order of `sums`."""
+    bound: float  # what no valid mapping's sum passes
+    sums: Floats  # float64[*]: sums of mappings that pass the floor, largest first
+    mappings: Batch  # batch of the mappings with the largest sums, in the order of `sums`
 
 
 VALUE = 0
@@ -54,20 +51,13 @@ stays, and the words that enter the tile kept last; and the words of the output 
 class _PartialStates:
     """Insides of mappings."""
 
-    at: Ints
-    """int64[N, D]: size of the tile along each dimension, as an index."""
-    room: Ints
-    """int64[N]: instances that are in use on the axis so far."""
-    used: Ints
-    """int64[N]: dimensions that have a loop in the block, as bits."""
-    waits: Bools
-    """bool[N, T]: whether no temporal loop has moved the tensor's tile yet."""
-    tile: Ints
-    """int64[N, T]: shape of the tile kept last, if it is of a window that may slide; else -1."""
-    sums: Floats
-    """float64[N, 2 + 2 * T]: what is charged, and words that enter the tiles kept last; see `VALUE`."""
-    event: Ints
-    """int64[N]: number of the loop put last, -1 if there is none."""
+    at: Ints  # int64[N, D]: size of the tile along each dimension, as an index
+    room: Ints  # int64[N]: instances that are in use on the axis so far
+    used: Ints  # int64[N]: dimensions that have a loop in the block, as bits
+    waits: Bools  # bool[N, T]: whether no temporal loop has moved the tensor's tile yet
+    tile: Ints  # int64[N, T]: shape of the tile kept last, if it is of a window that may slide; else -1
+    sums: Floats  # float64[N, 2 + 2 * T]: what is charged, and words that enter the tiles kept last; see `VALUE`
+    event: Ints  # int64[N]: number of the loop put last, -1 if there is none
 
     def __len__(self) -> int:
         return len(self.at)
@@ -421,12 +411,9 @@ STEP, STEPS = 0.9, 100
 class Extreme(NamedTuple):
     """The largest value of a column that was found, and a bound on all."""
 
-    value: float
-    """Largest value that was found."""
-    mapping: Mapping | None
-    """Mapping with the largest value; None if the value was known before."""
-    bound: float
-    """What no valid mapping's value passes."""
+    value: float  # largest value that was found
+    mapping: Mapping | None  # mapping with the largest value; None if the value was known before
+    bound: float  # what no valid mapping's value passes
 
 
 def largest_value(

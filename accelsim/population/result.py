@@ -20,19 +20,11 @@ from accelsim.search.result import FrontResult, SearchResult
 class Range:
     """Smallest and largest value of a column over all valid mappings.
 
-    Attributes
-    ----------
-    column : str
-        `energy` [pJ], `cycles`, or `offchip_words` [storage words read and written at the outermost level].
-    lowest, highest : float
-        Of all mappings that a search found, that were kept, or that were drawn; none of these lies outside.
-    lowest_bound, highest_bound : float
-        No valid mapping lies outside; where proved the same as `lowest`, `highest`.
-    lowest_mapping, highest_mapping : Result
-        Mappings with these values.
+    No mapping that a search found, that was kept, or that was drawn lies outside; no valid one lies outside the bounds,
+    which are the same as `lowest` and `highest` where these are proved.
     """
 
-    column: str
+    column: str  # `energy` [pJ], `cycles`, or `offchip_words` [storage words at the outermost level]
     lowest: float
     lowest_bound: float
     highest: float
@@ -58,67 +50,36 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """How many mappings come close to the lowest energy, which is proved.
+    """How many mappings come close to the lowest energy, which is proved."""
 
-    Attributes
-    ----------
-    share : float
-        How far above the lowest energy, relative to it.
-    mappings : int
-        Mappings with at most that much.
-    complete : bool
-        Whether all were counted; else there are at least so many.
-    """
-
-    share: float
-    mappings: int
-    complete: bool
+    share: float  # how far above the lowest energy, relative to it
+    mappings: int  # with at most that much
+    complete: bool  # whether all were counted; else there are at least so many
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
     """All valid mappings of a map space: how many there are, and how what they cost is spread.
 
-    Attributes
-    ----------
-    space_size : int
-        Mappings that the constraints allow, before fanout and capacity are looked at.
-    mappings : int
-        Valid mappings.
-    exact : bool
-        Whether `mappings`, `fully_used` and `by_keep` are exact. If not, partial sums are wider than finished words,
-        and these numbers are estimated from the mappings drawn that have room for them.
-    fully_used : int
-        Those of them that use all compute units.
-    by_keep : tuple of (tuple of frozenset of str, int)
-        For each choice of what the levels keep (if not exact, each drawn one), outermost first, the valid mappings with
-        it; those with most first.
-    ranges : tuple of Range
-        Of energy, cycles and off-chip words.
-    near : tuple of Near
-        Mappings close to the lowest energy; empty where that is not proved.
-    front : FrontResult
-        Mappings that none other beats in energy and cycles. Where `stop` is not `exhausted` these are the best of those
-        known, and others may beat them.
-    stop : str
-        `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
-    whole : SearchResult or None
-        The mapping of the lowest energy in the wider space that `accelsim.map` searches, if it was looked for.
+    Where `exact` is False, partial sums are wider than finished words, and `mappings`, `fully_used` and `by_keep` are
+    estimated from the mappings drawn that have room for them. `by_keep` has, for each choice of what the levels keep,
+    outermost first, its valid mappings, those with most first. Where `stop` is not `exhausted` the front is of the
+    mappings known, and others may beat them. `whole` is the search of the wider space that `accelsim.map` searches.
     """
 
     architecture: str
     workload: str
     macs: int
-    space_size: int
-    mappings: int
+    space_size: int  # mappings that the constraints allow, before fanout and capacity are looked at
+    mappings: int  # valid ones
     exact: bool
-    fully_used: int
+    fully_used: int  # those of them that use all compute units
     by_keep: tuple[tuple[tuple[frozenset[str], ...], int], ...]
-    ranges: tuple[Range, ...]
-    near: tuple[Near, ...]
-    front: FrontResult
+    ranges: tuple[Range, ...]  # of energy, cycles and off-chip words
+    near: tuple[Near, ...]  # the lowest energy; empty where that is not proved
+    front: FrontResult  # in energy and cycles
     sample: UniformSample
-    stop: str
+    stop: str  # `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`
     seconds: float
     whole: SearchResult | None = None
 

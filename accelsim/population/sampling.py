@@ -213,13 +213,7 @@ def _refuse_too_many(nest: Nest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number that was estimated from a sample.
-
-    Attributes
-    ----------
-    low, high : float
-        Ends of its confidence interval.
-    """
+    """A number that was estimated from a sample, and the ends of its confidence interval."""
 
     value: float
     low: float
@@ -228,19 +222,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UniformSample:
-    """Mappings drawn uniformly and independently from all valid ones, and what they cost.
+    """Mappings drawn uniformly and independently from all valid ones, and what they cost; arrays over B.
 
-    Attributes
-    ----------
-    asked, drawn : int
-        How many were asked for, and how many were drawn, fewer only after an interrupt; B of these are valid, all
-        unless partial sums are wider than finished words.
-    number : int64[B]
-        Of each mapping in the sequence of the seed.
-    energy_pj : float64[B]
-    cycles : float64[B]
-    offchip_words : float64[B]
-        Storage words read and written at the outermost level.
+    Fewer are `drawn` than `asked` for only after an interrupt; B of these are valid, all unless partial sums are wider
+    than finished words. `number` is that of each mapping in the sequence of the seed.
     """
 
     sampler: Sampler
@@ -250,7 +235,7 @@ class UniformSample:
     number: Ints
     energy_pj: Floats
     cycles: Floats
-    offchip_words: Floats
+    offchip_words: Floats  # storage words read and written at the outermost level
 
     def __len__(self) -> int:
         """How many mappings there are."""

@@ -68,8 +68,6 @@ def spread(
     tell it. `seconds` are for the searches; what they do not reach is marked as incomplete. Raises NoValidMappingError,
     and AccelsimError if the constraints limit costs, or the map space is too large to sample.
 
-    Examples
-    --------
     >>> from accelsim import load_architecture, load_workload
     >>> found = spread(load_architecture("two_level"), load_workload("gemm").layers[0], samples=1000)
     >>> f"{found.mappings:,} valid mappings; {found.near[1].mappings} within 1 % of the best"

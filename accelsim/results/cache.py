@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 FOLDER = "ACCELSIM_CACHE"
 """Environment variable that names the folder instead of the user's own."""
-_CODE = ("inputs", "model", "mapspace", "search", "results")  # fmt: skip
+_CODE = ("inputs", "model", "mapspace", "search", "results")
 """Parts of the package on which an answer depends; another release may have the same version while it is made."""
 _NO_MATTER = ("name", "technology", "clock_hz", "areas", "energy_notes", "sized")
 """What of a machine changes no mapping: rates are in words a cycle, energies in pJ."""
@@ -226,8 +226,7 @@ def map_with_cache(
 
     A budget of seconds does not matter where the proved answer is known; where uneven mappings were looked at for a
     while only, it is kept for searches without. The result is the same either way but for `seconds`, which are those of
-    the search that found it, and `kept`. Raises NoValidMappingError, AccelsimError as
-    `map_einsum`.
+    the search that found it, and `kept`. Raises NoValidMappingError, AccelsimError as `map_einsum`.
     """
     counted = budget is not None and budget.mappings is not None
     exact = options.method == "exact" or (options.method == "auto" and not counted)
@@ -326,8 +325,7 @@ def hash_of_code() -> str:
     """Hash of the code that an answer depends on."""
     package, found = Path(__file__).resolve().parents[1], hashlib.sha256()
     for part in _CODE:
-        paths = sorted((package / part).rglob("*.py")) if (package / part).is_dir() else [package / part]
-        for path in paths:
+        for path in sorted((package / part).rglob("*.py")):
             found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()
 

@@ -86,33 +86,20 @@ class TileWalk:
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeWalk:
-    """What the compute units ask of one tensor: a word in each step, of the innermost level that keeps it."""
-
-    tensor: str
-    parent: str
-    steps: int
-    parents: int
-    below: int
-    output: bool
-    parent_reads: int
-    parent_updates: int
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """A mapping walked step by step, and evaluated.
 
-    `ranks` holds what each rank of each tensor is, such as `h` and `P + R`; `totals` has a row for each level and
-    tensor with `counted` and `formula`: tile, reads, fills and updates in words of one instance, the busiest one, and
-    the last three of all instances together. `cycles` and `fills` are those of the run, transfer by transfer; the
+    `ranks` holds what each rank of each tensor is, such as `h` and `P + R`; `compute` what the compute units ask of
+    each tensor: a word in each step, of the innermost level that keeps it; `totals` has a row for each level and tensor
+    with `counted` and `formula`: tile, reads, fills and updates in words of one instance, the busiest one, and the last
+    three of all instances together. `cycles` and `fills` are those of the run, transfer by transfer; the
     result's are by formula, and of the busiest instance alone where loops leave remainders.
     """
 
     result: Result
     ranks: Mapping[str, Mapping[str, str]]
     walks: tuple[TileWalk, ...]
-    compute: tuple[ComputeWalk, ...]
+    compute: tuple[dict[str, Any], ...]
     compute_steps: int
     totals: tuple[dict[str, Any], ...]
     cycles: int
@@ -129,21 +116,10 @@ def explain(
     level: str | None = None,
     steps: int = MOST_STEPS,
 ) -> Explanation:
-    """Walk a small loop nest and tell what each step moves.
+    """Walk a small loop nest and tell what each step moves: at most so many steps of each tile.
 
-    Parameters
-    ----------
-    architecture, einsum, mapping
-        As for `evaluate`; small enough to walk.
-    tensor, level : str, optional
-        Tell of this one only; the totals are of all.
-    steps : int
-        Tell at most so many steps of each tile.
-
-    Raises
-    ------
-    AccelsimError
-        If the nest is too large to walk, or there is no such tensor or level.
+    Of one `tensor` or `level` only, where it is named; the totals are of all. Raises AccelsimError if the nest is too
+    large to walk, or there is no such tensor or level.
     """
     names = [t.name for t in einsum.tensors]
     levels = [each.name for each in architecture.levels]
@@ -167,7 +143,7 @@ def explain(
     totals = _totals(result, counts)
     cycles, fills = walk_fills(architecture, einsum, mapping, counts)
     innermost = len(mapping.levels)
-    asking = tuple(ComputeWalk(steps=counts.steps, **_requested(mapping, t, innermost, counts)) for t in chosen)
+    asking = tuple({**_requested(mapping, t, innermost, counts), "steps": counts.steps} for t in chosen)
     return Explanation(
         result=result,
         ranks={t.name: dict(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
@@ -364,7 +340,7 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         "ranks": explanation.ranks,
         "tiles": [asdict(walk) for walk in explanation.walks],
         "compute_steps": explanation.compute_steps,
-        "compute": [asdict(walk) for walk in explanation.compute],
+        "compute": explanation.compute,
         "totals": explanation.totals,
         "fills": [asdict(each) for each in explanation.fills],
         "cycles": explanation.cycles,

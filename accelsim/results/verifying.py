@@ -208,22 +208,9 @@ def verify(
 ) -> list[Check]:
     """Check what a result.json, as `accelsim map` or `eval` writes it, says about one layer.
 
-    Parameters
-    ----------
-    seconds : float, optional
-        Stop a search that derives a bound after so long [s]; the bound is then not derived, which is no agreement.
-    workers, on_progress
-        As for `map_einsum`.
-
-    Returns
-    -------
-    list of Check
-        The result holds if none of them disagrees. What the last one names is not checked.
-
-    Raises
-    ------
-    AccelsimError
-        If the document has not the form of a result.json.
+    The result holds if no check disagrees; what the last one names is not checked. A search that derives a bound is
+    stopped after so many seconds; the bound is then not derived, which is no agreement. Raises AccelsimError if the
+    document has not the form of a result.json.
     """
     if constraints is not None:
         constraints.check(architecture, einsum)

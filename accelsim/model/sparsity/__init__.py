@@ -13,13 +13,7 @@ if TYPE_CHECKING:
 
 
 def sparse_result(architecture: Architecture, einsum: Einsum, dense: Result) -> SparseResult | None:
-    """What zeros save of a mapping; None on a machine that does nothing about them.
-
-    Raises
-    ------
-    AccelsimError
-        See `accelsim.model.sparsity.evaluate.evaluate_sparse`.
-    """
+    """What zeros save of a mapping, as `evaluate_sparse` finds it; None on a machine that does nothing about them."""
     if not architecture.saves_zeros:
         return None
     from accelsim.model.sparsity.evaluate import evaluate_sparse

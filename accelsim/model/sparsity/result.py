@@ -84,8 +84,7 @@ class SparseCompute:
     instances: float
     cycles: int
     energy_pj: float
-    slowest: float
-    """Time of the slowest instance that others wait for, over the mean one."""
+    slowest: float  # time of the slowest instance that others wait for, over the mean one
 
 
 @dataclass(frozen=True, slots=True)

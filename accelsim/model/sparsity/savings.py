@@ -233,8 +233,7 @@ class Saved:
 
     kind: str
     share: float
-    leaders: Mapping[str, float] = field(default_factory=dict)
-    """Probability that the leader's tile is empty, by tensor."""
+    leaders: Mapping[str, float] = field(default_factory=dict)  # probability that the leader's tile is empty, by tensor
 
 
 def saved_reads(

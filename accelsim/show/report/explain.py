@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from accelsim.results.explain import ComputeWalk, Explanation, TileWalk
+from accelsim.results.explain import Explanation, TileWalk
 from accelsim.show.report import count, energy
 from accelsim.show.report.mapping import loop_range, nest_parts
 from accelsim.show.table import Column, Piece, Row, Table, bold, heading
@@ -43,7 +43,7 @@ def explanation_report(explanation: Explanation, origin: str) -> Iterator[Piece]
         yield from _walk(walk, explanation.ranks[walk.tensor])
     if explanation.compute:
         yield heading(result.compute, "takes a word of every tensor in each step, and keeps none")
-        yield from (_requested(walk, result.compute) for walk in explanation.compute)
+        yield from (_requested(asked, result.compute) for asked in explanation.compute)
     yield from _totals(explanation)
 
 
@@ -129,11 +129,11 @@ def _summary(walk: TileWalk) -> str:
     )
 
 
-def _requested(walk: ComputeWalk, name: str) -> str:
-    units = f" x {walk.below:,} {name}" if walk.below > 1 else ""
-    parent = _one(walk.parent, walk.parents)
-    words = f"{walk.parent_updates:,} updates" if walk.output else f"{walk.parent_reads:,} reads"
-    return f"{walk.tensor}: {walk.steps:,} steps{units}: {words} of {parent}"
+def _requested(asked: Row, name: str) -> str:
+    """Say what the compute units ask of a tensor: a word in each step, of the innermost level that keeps it."""
+    units = f" x {asked['below']:,} {name}" if asked["below"] > 1 else ""
+    words = f"{asked['parent_updates']:,} updates" if asked["output"] else f"{asked['parent_reads']:,} reads"
+    return f"{asked['tensor']}: {asked['steps']:,} steps{units}: {words} of {_one(asked['parent'], asked['parents'])}"
 
 
 def _totals(explanation: Explanation) -> Iterator[Piece]:

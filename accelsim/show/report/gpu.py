@@ -136,19 +136,6 @@ def gpu_report(gpu: Gpu) -> Iterator[Piece]:
             yield from (f"{key}: {text}" for key, text in texts.items())
 
 
-def packed_report(gpu: Gpu, placed: Sequence[tuple[str, int]]) -> Iterator[Piece]:
-    """Where MIG slices lie."""
-    rows = [{"slice": gpu.mig[name], "start": start} for name, start in placed]
-    columns = (
-        Column("slice", lambda row: row["slice"].name),
-        Column("SMs", lambda row: row["slice"].sms),
-        Column("memory", lambda row: f"{row['slice'].memory_eighths}/8 from {row['start']}"),
-    )
-    yield Table("slices", columns, rows, f"MIG slices of {gpu.name}")
-    sms, eighths = (sum(getattr(gpu.mig[name], key) for name, _ in placed) for key in ("sms", "memory_eighths"))
-    yield f"\n{sms} of {gpu.sms} SMs, {eighths}/8 of memory"
-
-
 def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     """Kernel as a plain row."""
     row = dataclasses.asdict(kernel)

@@ -153,11 +153,14 @@ def hint_of(result: Result, einsum: Einsum, search: SearchResult | None, *, trad
     if search is None or search.proof is None:
         return ""
     space, low = search.space, result.utilization < _LOW
-    awkward = {dim: bound for dim, bound in einsum.dims.items() if _largest_prime(bound) > _AWKWARD}
-    if low and awkward and not space.imperfect and not space.padded:
-        dim, bound = max(awkward.items(), key=lambda each: _largest_prime(each[1]))
-        has = "is prime" if _largest_prime(bound) == bound else f"has the prime factor {_largest_prime(bound)}"
-        return f"{dim} = {bound} {has}: try --factors auto"
+    if low and not space.imperfect and not space.padded:
+        from accelsim.inputs.divisors import prime_factors  # for a hint alone
+
+        dim, bound = max(einsum.dims.items(), key=lambda each: max(prime_factors(each[1]), default=1))
+        prime = max(prime_factors(bound), default=1)
+        if prime > _AWKWARD:
+            has = "is prime" if prime == bound else f"has the prime factor {prime}"
+            return f"{dim} = {bound} {has}: try --factors auto"
     if low and not trade and search.objective == "energy":
         return f"utilization is {percent(result.utilization)}: try --objective edp or cycles"
     return (
@@ -167,20 +170,6 @@ def hint_of(result: Result, einsum: Einsum, search: SearchResult | None, *, trad
 
 _LOW, _AWKWARD = 0.5, 7
 """Utilization below which there is a hint, and the prime factor above which a dimension is awkward to tile."""
-
-
-def _largest_prime(number: int) -> int:
-    """Largest prime factor.
-
-    >>> _largest_prime(769), _largest_prime(56), _largest_prime(1)
-    (769, 7, 1)
-    """
-    found, factor = 1, 2
-    while factor * factor <= number:
-        while number % factor == 0:
-            found, number = factor, number // factor
-        factor += 1
-    return max(found, number)
 
 
 _SOME_WAITING = 0.0005
