@@ -325,7 +325,7 @@ SEARCHED = (
     Mutant("a list begins with the best of its own", "search/exact/mapper.py",
         "return (best, *others)[: max(1, len(listed))]", "return tuple(listed)",
         "test_listing.py::test_lists__begin_with_the_mapping_found_without_a_list"),
-    # remainders, fills
+    # remainders, fills, bursts
     Mutant("words of a window in an array always move", "search/exact/cost_tables.py",
         "(turns * spreads[:, e] < c.bounds[e])] = 0.5", "(turns * spreads[:, e] < 0)] = 0.5",
         "test_systolic.py::test_bound__lets_words_of_a_window_stay_where_loops_go_back_as_far_as_one_steps"),

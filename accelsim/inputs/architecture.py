@@ -88,7 +88,8 @@ class Level:
     one instance, for all words that enter and leave it there. With `link_transfers` its children pass words of inputs
     on to their neighbours. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which
     may keep no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is
-    not None if the fanout is a systolic array, whose PEs are the next level. `dma` is not None if an engine moves the
+    not None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is
+    what it moves at least at a time; it changes no cycles and no energy. `dma` is not None if an engine moves the
     tiles. `overlap` is one of `OVERLAPS`.
     """
 
@@ -114,6 +115,7 @@ class Level:
     tensors: frozenset[str] | None = None
     systolic: Systolic | None = None
     compression: Mapping[str, Fraction] = field(default_factory=dict)
+    burst_bits: int | None = None
     dma: Dma | None = None
     sparsity: LevelSparsity | None = None
 
@@ -328,6 +330,12 @@ _LEVEL: Keys = {
     "read_bandwidth": Key(fields.rate, "bandwidth of reads", "unlimited", RATES),
     "write_bandwidth": Key(fields.rate, "bandwidth of fills and updates", "unlimited", RATES),
     "efficiency": Key(fields.share, "fraction of the bandwidth that is reached", "1", "0 to 1"),
+    "burst": Key(
+        fields.positive_size_bits,
+        "smallest transfer of the first level, in reports only",
+        "none",
+        SIZES,
+    ),
     "keep": Key(_ROLES, "roles always stored here", "free"),
     "bypass": Key(_ROLES, "roles never stored here", "free"),
     "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one of this level", "1 x 1"),
@@ -495,10 +503,13 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
         y=_axis(fanout, "y", array),
         systolic=array,
         compression=read_compression(level, bypass),
+        burst_bits=level.value("burst", 0) or None,
         dma=read_dma(level, bypass, first=first),
         sparsity=read_sparsity(level, bypass),
         **plain,
     )
+    if not first and "burst" in level:
+        level.wrong("burst", "bursts are counted at the first level only", "leave `burst` out")
     if "overlap" in level and (first or "dma" in level):
         why = "nothing fills the first level" if first else "its `dma` says what overlaps"
         level.wrong("overlap", why, "leave `overlap` out")

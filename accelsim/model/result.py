@@ -122,6 +122,18 @@ class Fills:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorBursts:
+    """What the outermost level moves of a tensor, and what it moves in whole bursts."""
+
+    tensor: str
+    run_words: int  # words of a whole tile that lie side by side
+    bits: int  # of the words read and updated
+    burst_bits: int  # of all bursts that these take
+    best_layout: str  # the order of the ranks of more than one word, outermost first, that takes fewest bursts
+    best_burst_bits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ramp:
     """Cycles in which the compute units wait for a systolic array to fill, drain or take in what it holds."""
 
@@ -176,6 +188,8 @@ class Result:
         drains and DMA engines add to it.
     fills : tuple of Fills
         Of each tensor at each level but the outermost.
+    bursts : tuple of TensorBursts
+        Where the outermost level has a burst and no loop leaves a remainder.
     moves : tuple of Moves
         Of each level with a DMA engine.
     """
@@ -201,6 +215,7 @@ class Result:
     networks: tuple[TensorOnNetwork, ...]
     pipeline_fill: tuple[Ramp, ...] = ()
     fills: tuple[Fills, ...] = ()
+    bursts: tuple[TensorBursts, ...] = ()
     moves: tuple[Moves, ...] = ()
 
     @property

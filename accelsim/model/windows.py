@@ -89,7 +89,7 @@ def distinct_windows(c: Constants, s: Detail, x: Ints2, y: Ints2, level: int, t:
 @jit
 def window_moves(
     c: Constants, m: Batch, i: int, s: Detail, level: int, t: int, lv: int, j: int
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int, int, int]:
     """As `tile_moves`, of a windowed tensor's tile, which loop j of level lv is the innermost to move.
 
     Only this loop can keep a halo, because the step vector of any loop further out differs from the remembered one,
@@ -110,14 +110,14 @@ def window_moves(
         while j < 0:
             lv -= 1
             if lv < 0:
-                return whole, parts, extent, new
+                return whole, parts, rank, extent, new
             j = s.level[lv, LOOPS] - 1
         d = order[lv, j]
         bound = temporal[lv, d]
         if not c.relevant[t, d]:
             continue
         if c.rank[t, d] != rank:
-            return whole, parts, extent, new
+            return whole, parts, rank, extent, new
         far = c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD]
         if far == back:
             whole -= (bound - 1) * s.place[lv, j, BEFORE]
@@ -159,11 +159,11 @@ def seen_windows(c: Constants, temporal: Ints2, s: Detail, level: int, above: in
 
 
 @inline
-def tile_moves(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> tuple[int, int, int, int]:
+def tile_moves(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> tuple[int, int, int, int, int]:
     """What enters one instance's tile: one box a step of the loops down to the innermost that moves it.
 
-    Returns boxes, and new parts of boxes that keep their halo; the extents of a box and of a part along the rank in
-    which a part is smaller.
+    Returns boxes, and new parts of boxes that keep their halo; the rank along which a part is smaller, and the extents
+    of a box and of a part there.
     """
     temporal, order = m.temporal[i], m.order[i]
     for lv in range(level - 1, -1, -1):
@@ -172,15 +172,15 @@ def tile_moves(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) ->
             if c.relevant[t, d]:
                 if c.windowed[t]:
                     return window_moves(c, m, i, s, level, t, lv, j)
-                return s.place[lv, j, BEFORE] * temporal[lv, d], 0, 1, 1
-    return 1, 0, 1, 1
+                return s.place[lv, j, BEFORE] * temporal[lv, d], 0, 0, 1, 1
+    return 1, 0, 0, 1, 1
 
 
 @inline
 def words_into(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> int:
     """Words that enter one instance's tile."""
     box = s.at[level, t, TILE]
-    whole, parts, extent, new = tile_moves(c, m, i, s, level, t)
+    whole, parts, _, extent, new = tile_moves(c, m, i, s, level, t)
     if parts > 0:
         return int(box * whole + box // extent * new * parts)
     return int(box * whole)
@@ -189,7 +189,7 @@ def words_into(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) ->
 @inline
 def tiles_into(c: Constants, m: Batch, i: int, s: Detail, level: int, t: int) -> int:
     """Steps that move one instance's tile, the first one included."""
-    whole, parts, _, _ = tile_moves(c, m, i, s, level, t)
+    whole, parts, _, _, _ = tile_moves(c, m, i, s, level, t)
     return int(whole + parts)
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import LevelMapping, last_passes
 from accelsim.inputs.nodes import level_nodes
-from accelsim.inputs.units import format_bits, ratio
+from accelsim.inputs.units import format_bits, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.model.result import LevelResult, Result
 from accelsim.search.result import SearchResult
@@ -187,6 +187,7 @@ def result_report(
     yield from _energy(result, einsum)
     yield from _cycles(result)
     yield from _fills(result, shown=verbose or not result.all_overlaps)
+    yield from _bursts(result, architecture, einsum)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
     yield from _movement(result, architecture, einsum)
@@ -381,6 +382,32 @@ def _fills(result: Result, *, shown: bool) -> Iterator[Piece]:
     ends = sum(each.first_fill + each.last_drain for each in every if not each.waiting)
     if ends and shown:
         yield f"First fills and last drains that overlap: at most {share(ends / result.cycles)} more cycles."
+
+
+_BURSTS = (
+    Column("tensor", "tensor"),
+    Column("words side by side", "run_words", "{:,}".format),
+    Column("moved", "bits", format_bits),
+    Column("in bursts", "burst_bits", format_bits),
+    Column("factor", lambda row: times(row["burst_bits"] / row["bits"])),
+    Column("best layout", "best_layout", left=True),
+    Column("in bursts", "best_burst_bits", format_bits),
+)
+
+
+def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
+    """What the outermost level moves in whole bursts, beside what the mapping asks of it."""
+    outermost = architecture.levels[0]
+    if outermost.burst_bits is None:
+        return
+    title = f"Bursts of {format_bits(outermost.burst_bits)} at {outermost.name}"
+    note = "not included above; ranks in memory as the Einsum names them, and in the best order; the last is innermost"
+    yield Table("bursts", _BURSTS, [asdict(each) for each in result.bursts], title, note)
+    reported = [each.tensor for each in result.bursts]
+    untold = [tensor.name for tensor in einsum.tensors if tensor.name not in reported]
+    if untold:
+        why = "loops leave remainders" if result.imperfect else "compressed, or words of its tiles come back one by one"
+        yield f"Not counted: {listed(untold)} ({why})."
 
 
 def differences_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Piece]:
