@@ -23,6 +23,8 @@ from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.library import read_utf8
 from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.plugins import EXPORTERS, installed
+from accelsim.inputs.units import near_miss
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import peak_macs_per_cycle, stand
@@ -122,8 +124,12 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 def export_command(arguments: argparse.Namespace) -> int:
     """Write files of Timeloop, and what it will count otherwise; or a mapping of AccelForge."""
     from accelsim.importers.accelforge import export_accelforge
-    from accelsim.importers.timeloop_export import export_timeloop
+    from accelsim.importers.foreign import export_with
+    from accelsim.importers.timeloop_export import Export, export_timeloop
 
+    known = ("timeloop", "accelforge", *installed(EXPORTERS))
+    if arguments.tool not in known:
+        raise AccelsimError(f"no exporter '{arguments.tool}'; {near_miss(arguments.tool, known, 'exporters')}")
     if arguments.tool == "accelforge":
         if len(arguments.files) < 3 or not arguments.output:
             raise AccelsimError("expected AccelForge's architecture and workload, a mapping of accelsim, and -o DIR")
@@ -142,11 +148,14 @@ def export_command(arguments: argparse.Namespace) -> int:
     else:
         many = len(arguments.files)
         raise AccelsimError(f"expected the folder of a result, or ARCH WORKLOAD MAPPING, got {many} names")
-    folder = arguments.output or (beside and beside / "timeloop")
+    folder = arguments.output or (beside and beside / arguments.tool)
     if not folder:
         raise AccelsimError("-o names the folder to write")
     results.refuse_directory(folder)
-    made = export_timeloop(architecture, layer, mapping)
+    if arguments.tool == "timeloop":
+        made = export_timeloop(architecture, layer, mapping)
+    else:
+        made = Export(export_with(arguments.tool, architecture, layer, mapping), ())
     for path in results.write_directory(folder, {name: text.encode() for name, text in made.files.items()}):
         sys.stdout.write(f"{path}\n")
     sys.stdout.write("".join(f"{note}\n" for note in made.notes))

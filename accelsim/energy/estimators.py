@@ -56,8 +56,9 @@ HWCOMPONENTS = "hwcomponents"
 def open_estimator(node: Node | None, beside: Path, problems: Problems) -> Estimator | None:
     """Read what an architecture names as its `energy_table`.
 
-    A name: of the component models (`components`), of the package `hwcomponents`, or of an energy table (a path
-    relative to the architecture's file, or a shipped one). A mapping: an Accelergy ERT and ART.
+    A name: of the component models (`components`), of the package `hwcomponents`, of an estimator that another package
+    brings, or of an energy table (a path relative to the architecture's file, or a shipped one). A mapping: an
+    Accelergy ERT and ART.
     """
     if node is None or problems.unreadable(node):
         return None
@@ -74,7 +75,14 @@ def open_estimator(node: Node | None, beside: Path, problems: Problems) -> Estim
         except AccelsimError as error:
             problems.add(node, str(error))
             return None
-    return None if name is None else _energy_table(name, node, beside, problems)
+    if name is None:
+        return None
+    if not (beside.parent / name).is_file() and library.find(name, "energy_tables") is None:
+        from accelsim.inputs import plugins
+
+        if name in plugins.installed(plugins.ESTIMATORS):
+            return PluginEstimator(name)
+    return _energy_table(name, node, beside, problems)
 
 
 def _energy_table(name: str, node: Node, beside: Path, problems: Problems) -> ComponentTable | None:
@@ -337,6 +345,37 @@ class Hwcomponents:
 
     def notes(self) -> tuple[str, ...]:
         """Nothing: the models name themselves."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEstimator:
+    """A function of another package: of a component, energies [pJ] by action, and `area` [um2]."""
+
+    name: str
+    complete: ClassVar[bool] = False
+
+    def find(self, part: Component) -> ComponentFigures:
+        """Energies and area of a part, as far as the function knows them."""
+        from accelsim.inputs import plugins
+
+        source = plugins.source_of(plugins.ESTIMATORS, self.name)
+        try:
+            estimate = plugins.load_plugin(plugins.ESTIMATORS, self.name)
+            found = plugins.guarded(
+                plugins.ESTIMATORS, self.name, lambda: {k: float(v) for k, v in estimate(part).items()}
+            )
+        except AccelsimError as error:
+            return ComponentFigures(problems=((str(error), "give `energy` at the component"),))
+        wrong = [f"{key}: {value}" for key, value in found.items() if not 0.0 <= value < math.inf]
+        if wrong:
+            what = f"{self.name} (of {source}) gives no energy or area for '{part.component}': {listed(wrong)}"
+            return ComponentFigures(problems=((what, "numbers from 0 on are expected"),))
+        energies = {("*", action): EnergyEntry(found[action], source, "") for action in part.actions if action in found}
+        return ComponentFigures(energies, AreaEntry(found["area"], source) if "area" in found else None)
+
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: each source names the package."""
         return ()
 
 

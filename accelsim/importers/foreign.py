@@ -7,7 +7,9 @@ over, with its place.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -21,13 +23,14 @@ from accelsim.importers.documents import Document, Map, Note, Seq, by_ending, pl
 from accelsim.importers.templates import read_document
 from accelsim.importers.values import read_all
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, InputError
+from accelsim.inputs.errors import AccelsimError, InputError, Mark
 from accelsim.inputs.fields import open_source
 from accelsim.inputs.library import MODELS, read_utf8
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import dump_mapping, load_mapping, read_mapping
+from accelsim.inputs.plugins import EXPORTERS, IMPORTERS, guarded, installed, load_plugin
 from accelsim.inputs.source import Dumper, Problems
-from accelsim.inputs.units import listed
+from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 
@@ -39,6 +42,10 @@ KINDS = {
     "scalesim": "accelsim.importers.scalesim",
 }
 """Module of each kind; its `convert(documents)` returns a `Foreign`."""
+_OWN_FILE = re.compile(
+    r"^(architecture|workload|mapping|constraints|system|sweep|gpu|params|energy_table|decoder)s?:", re.MULTILINE
+)
+_RETURNS = "architecture, workload, mapping, constraints, system (each as below its key), energies and notes"
 GRAPHS = ("graph", "2d_mesh", "bus")
 """What Stream's older hardware files have the links between cores under."""
 _TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
@@ -188,9 +195,35 @@ def tool_of(path: str) -> str | None:
         text = read_utf8(path)
         if "{{" in text or "{%" in text:
             return "template"
-        return kind_of(*read_documents([path], {}))
+        if kind := kind_of(*read_documents([path], {})):
+            return kind
     except AccelsimError:
-        return None
+        pass
+    return _recognized(path)
+
+
+def _recognized(path: str) -> str | None:
+    """The installed importer that says a file is its tool's."""
+    text = ""
+    if names := installed(IMPORTERS):
+        with suppress(AccelsimError):
+            text = read_utf8(path)
+    ours = not text or _OWN_FILE.search(text)
+    return None if ours else next((name for name in names if _call(name, "recognizes", path, text)), None)
+
+
+def _call(name: str, function: str, *arguments: Any) -> Any:
+    """Result of a function of an installed importer."""
+    return guarded(IMPORTERS, name, lambda: getattr(load_plugin(IMPORTERS, name), function)(*arguments))
+
+
+def _convert_by(name: str, paths: Sequence[str]) -> Foreign:
+    """What an installed importer makes of files."""
+    made = guarded(IMPORTERS, name, dict[str, Any], _call(name, "convert", paths))
+    notes = tuple(Note(Mark(paths[0], 1, 1), name, str(note)) for note in made.pop("notes", ()))
+    if unknown := made.keys() - Foreign.__dataclass_fields__.keys():
+        raise AccelsimError(f"{name}: its importer returned {listed(sorted(unknown))}; it may return {_RETURNS}")
+    return Foreign(**made, notes=notes)
 
 
 def files_below(folder: str) -> list[str]:
@@ -225,6 +258,14 @@ def read_foreign(
     where it has a place.
     """
     names = [str(path) for path in paths]
+    plugins = {name for name in installed(IMPORTERS) if name not in KINDS}
+    if kind not in (None, *KINDS, *plugins):
+        raise AccelsimError(f"no importer '{kind}'; {near_miss(str(kind), [*KINDS, *plugins], 'importers')}")
+    of_plugin = ({kind or tool_of(name) for name in names} if plugins else set()) & plugins
+    if len(of_plugin) == 1:
+        made = _convert_by(of_plugin.pop() or "", names)
+        _check(made, [Document(name, None) for name in names])
+        return made
     documents = read_documents(names, variables or {})
     if kind is None:
         found = {document.path: kind_of(document) for document in documents if not document.path.endswith(MODELS)}
@@ -245,6 +286,12 @@ def read_foreign(
     _check(made, documents)
     twice = [Note(mark, key, "given twice; the last one counts") for one in documents for mark, key in one.repeated]
     return replace(made, notes=(*twice, *made.notes))
+
+
+def export_with(name: str, architecture: Architecture, einsum: Einsum, mapping: LoopNest) -> dict[str, str]:
+    """Text of each file, by its name, that an installed exporter makes of a mapping."""
+    export = load_plugin(EXPORTERS, name)
+    return guarded(EXPORTERS, name, lambda: {str(k): str(v) for k, v in export(architecture, einsum, mapping).items()})
 
 
 def _check(made: Foreign, documents: Sequence[Document]) -> None:
