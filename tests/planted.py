@@ -466,7 +466,7 @@ MUTANTS = (
         '{what} {digest} {layer} {mapper}"', '{what} {digest} {layer}"',
         "test_explore.py::test_work_key__counts_each_part_of_what_is_asked"),
     Mutant("a piece of work without constraints", "designs/machines.py",
-        "mapper.pad, mapper.seconds, mapper.constraints)", "mapper.pad, mapper.seconds)",
+        "(mapper.options, mapper.seconds, mapper.constraints)", "(mapper.options, mapper.seconds)",
         "test_explore.py::test_work_key__counts_each_part_of_what_is_asked"),
     Mutant("vector formats run at the tensor clock", "gpu/catalogue.py",
         "return self.boost_hz if vector else self.tensor_hz", "return self.tensor_hz",
