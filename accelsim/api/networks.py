@@ -140,18 +140,19 @@ def map(  # what its users call it
     asked = Asked(objective, mapspace, factors, top, sample, seed, time_limit, memory_limit, jobs, cache, on_progress)
     other = {"constraints": constraints, "require": require or None, "inputs": inputs, "sample": sample}
     other |= {"top": None if top == 1 else top, "memory_limit": memory_limit, "all_layers": all_layers or None}
-    other |= {"mapspace": None if mapspace == "auto" else mapspace, "factors": None if factors == "auto" else factors}
     if is_gpu(arch):
         from accelsim.api.gpus import map_kernels
 
-        other |= {"objective": None if objective == "energy" else objective, "time_limit": time_limit}
+        usual = {"objective": "energy", "mapspace": "auto", "factors": "auto", "time_limit": None}
+        given = {"objective": objective, "mapspace": mapspace, "factors": factors, "time_limit": time_limit}
+        other |= {name: value for name, value in given.items() if value != usual[name]}
         _refuse(other, "not for a GPU: accelsim.gpu.map has the options for GPUs")
         return map_kernels(arch, workload, layer=layer, params=params)
     if is_system(arch):
         _refuse(other, "not for a system of cores, whose layers are mapped whole and assigned")
         return map_system(
-            arch, workload, layer=layer, params=params, objective=objective, time_limit=time_limit, jobs=jobs,
-            cache=cache, on_progress=on_progress,
+            arch, workload, layer=layer, params=params, objective=objective, mapspace=mapspace, factors=factors,
+            time_limit=time_limit, jobs=jobs, cache=cache, on_progress=on_progress,
         )  # fmt: skip
     given = {"layer": layer, "params": params, "constraints": constraints, "require": require, "inputs": inputs}
     problem = read_problem(arch, workload, **given, all_layers=all_layers)
@@ -309,6 +310,8 @@ def map_system(
     layer: str | None = None,
     params: Mapping[str, Any] | None = None,
     objective: str = "energy",
+    mapspace: str = "auto",
+    factors: str | Sequence[str] = "auto",
     time_limit: float | None = None,
     jobs: int | None = None,
     cache: bool = True,
@@ -321,7 +324,7 @@ def map_system(
     arch : str, path or dict
         A system of cores.
     objective : {"energy", "latency", "throughput"}
-    workload, layer, params, time_limit, jobs, cache, on_progress
+    workload, layer, params, mapspace, factors, time_limit, jobs, cache, on_progress
         As for `accelsim.map`; `time_limit` is for each layer on each core.
 
     Raises
@@ -338,7 +341,7 @@ def map_system(
     """
     from accelsim.designs.soc import load_system, map_on_system
 
-    asked = Asked("energy", "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    asked = Asked("energy", mapspace, factors, 1, None, 0, time_limit, None, jobs, cache, on_progress)
     overrides = params_of(params)
     path = str(library.find(arch, "systems") or arch)
     names = (path, str(workload)) if isinstance(workload, str | PathLike) else (path,)
@@ -356,8 +359,9 @@ def map_system(
         if isinstance(core.machine, Architecture):
             say_dense(core.machine)
     found = map_on_system(
-        system, network, objective, budget=asked.budget, cache=asked.store, workers=jobs, on_progress=asked.say
-    )
+        system, network, objective, options=asked.options, budget=asked.budget, cache=asked.store, workers=jobs,
+        on_progress=asked.say,
+    )  # fmt: skip
     return SystemResult(found)
 
 

@@ -77,17 +77,17 @@ def _map_system(arguments: argparse.Namespace) -> int:
     from accelsim.api.networks import map_system
 
     why = "not for a system of cores, whose layers are mapped whole and assigned"
-    names = ("constraints", "require", "top", "mapspace", "factors", "pareto", "sample", "html", "all_layers")
+    names = ("constraints", "require", "top", "pareto", "sample", "html", "all_layers")
     cli.refuse(arguments, why, *names)
     if arguments.more:
         raise AccelsimError(
             f"{arguments.more[0]}: a system takes one workload, and finds the core of each layer itself"
         )
-    given = {"objective": arguments.objective or "energy", **cli.taken(arguments, "layer", "time_limit", "jobs")}
+    given = cli.taken(arguments, "objective", "layer", "mapspace", "factors", "time_limit", "jobs")
     with cli.progress(arguments) as tell:
         found = map_system(
             arguments.arch, arguments.workload, params=spec.read_params(arguments), cache=not arguments.no_cache,
-            on_progress=tell, **given,
+            on_progress=tell, **{name: value for name, value in given.items() if value is not None},
         )  # fmt: skip
     return cli.show(arguments, found)
 
