@@ -175,7 +175,7 @@ def _map_shared(variants: Sequence[Variant], arguments: argparse.Namespace) -> i
     from accelsim.search.family import map_family
     from accelsim.show.report.search import families_report
 
-    names = ("output", "html", "pareto", "top", "sensitivity", "plot", "mapspace", "factors", "sample")
+    names = ("output", "html", "pareto", "top", "sensitivity", "plot", "sample")
     cli.refuse(arguments, "not with --shared-mapping", *names)
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems have no shared mappings")
@@ -195,7 +195,8 @@ def _map_shared(variants: Sequence[Variant], arguments: argparse.Namespace) -> i
         for shapes in zip(*chosen, strict=True):
             family = map_family(
                 first.architecture, shapes, asked.objective, constraints=first.constraints(shapes[0]),
-                budget=asked.budget, workers=asked.jobs, on_progress=asked.telling(shapes[0].name),
+                uneven=asked.options.uneven, imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget,
+                workers=asked.jobs, on_progress=asked.telling(shapes[0].name),
             )  # fmt: skip
             found.append((shapes[0].name, family))
             if signalled():

@@ -293,9 +293,9 @@ def map_on_system(
 ) -> Assigned:
     """Map each layer on each core that can run it, and assign layers to cores; see `accelsim.map_system`.
 
-    Layers are mapped for energy, or for cycles, as `options` say else. A layer that no edge leads to follows the one before. For throughput
-    the cores are at work on different runs. Raises NoValidMappingError if no core can run some layer,
-    KeyboardInterrupt if the user ends a search.
+    Layers are mapped for energy, or for cycles; `options` have the rest. A layer that no edge leads to follows the one
+    before. For throughput the cores are at work on different runs. Raises NoValidMappingError if no core can run some
+    layer, KeyboardInterrupt if the user ends a search.
     """
     if objective not in OBJECTIVES:
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")
