@@ -248,6 +248,8 @@ def fuse(
     objective: str = "energy",
     chain: Sequence[str] = (),
     longest: int | None = None,
+    mapspace: str = "auto",
+    factors: str | Sequence[str] = "auto",
     time_limit: float | None = None,
     jobs: int | None = None,
     cache: bool = True,
@@ -263,6 +265,9 @@ def fuse(
         Fuse these layers only, which follow each other.
     longest : int, optional
         Layers of a fused chain, at most.
+    mapspace, factors
+        As for `accelsim.map`, of layers that are not fused; parts of fused chains have even mappings with perfect
+        factors.
     arch, workload, params, constraints, time_limit, jobs, cache, on_progress
         As for `accelsim.map`.
 
@@ -275,12 +280,12 @@ def fuse(
     --------
     >>> import accelsim
     >>> chain = ["b5_expand", "b5_depthwise", "b5_project"]
-    >>> fused = accelsim.fuse("eyeriss", "mobilenet_v2", chain=chain)
+    >>> fused = accelsim.fuse("eyeriss", "mobilenet_v2", chain=chain, mapspace="even", factors="perfect")
     >>> [segment.fused is not None for segment in fused.segments]
     [True]
     """
     whole("longest", longest)
-    asked = Asked(objective, "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    asked = Asked(objective, mapspace, factors, 1, None, 0, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, params=params, constraints=constraints)
     problem.say_notes()
     return fuse_problem(problem, asked, words("chain", chain), longest)
@@ -298,7 +303,7 @@ def fuse_problem(
     found = fuse(
         problem.architecture, problem.workload, constraints={each.name: problem.constraints(each) for each in layers},
         objective=asked.objective, chain=chain, longest=longest, seconds=asked.time_limit, cache=asked.store,
-        workers=asked.jobs, on_progress=asked.on_progress,
+        options=asked.options, workers=asked.jobs, on_progress=asked.on_progress,
     )  # fmt: skip
     return FusionResult(problem, found, asked.time_limit)
 

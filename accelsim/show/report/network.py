@@ -347,7 +347,9 @@ def _verdict(found: FusedNetwork) -> str:
     if not goal.alone:  # it is no column of the table
         gain = ratio(goal.value(found.unfused.energy_pj, found.unfused.cycles), proof.value)
         product = f"{found.objective} {objective_value(found.objective, proof.value)}, {times(gain)} less; "
-    return f"{product}{known(proof.gap, SearchedSpace())}: {chains}"
+    space, even = common_space(found.spaces or [SearchedSpace()]), SearchedSpace()
+    alone = f"; unfused layers: best found of {mappings_of(space)}" if space.uneven or space.imperfect else ""
+    return f"{product}{known(proof.gap, even)}: {chains}{alone}"
 
 
 def _notes(found: FusedNetwork) -> list[str]:
