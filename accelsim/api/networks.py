@@ -143,9 +143,8 @@ def map(  # what its users call it
     if is_gpu(arch):
         from accelsim.api.gpus import map_kernels
 
-        usual = {"objective": "energy", "mapspace": "auto", "factors": "auto", "time_limit": None}
-        given = {"objective": objective, "mapspace": mapspace, "factors": factors, "time_limit": time_limit}
-        other |= {name: value for name, value in given.items() if value != usual[name]}
+        usual = (("objective", objective, "energy"), ("mapspace", mapspace, "auto"), ("factors", factors, "auto"))
+        other |= {"time_limit": time_limit, **{name: value for name, value, its in usual if value != its}}
         _refuse(other, "not for a GPU: accelsim.gpu.map has the options for GPUs")
         return map_kernels(arch, workload, layer=layer, params=params)
     if is_system(arch):

@@ -392,12 +392,12 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path, *, joint: boo
     except AccelsimError as error:
         requested.wrong("objective", str(error))
     seconds: float = requested.value("time_limit", 0.0)
-    given = requested.value("constraints", "")
-    file = find_file(given, "constraints", requested.get("constraints"), beside, top.problems) if given else None
+    name: str = requested.value("constraints", "")
+    file = find_file(name, "constraints", requested.get("constraints"), beside, top.problems) if name else None
     document = fields.open_document(file.path, "constraints", {}, top.problems) if file else None
     constraints = read_constraints(document.body, top.problems) if document else None
-    remainders, padded = requested.value("factors", ("auto", ()))
-    uneven = MAPSPACES[requested.value("mapspace", "auto")]
+    given: tuple[str | tuple[str, ...], str | tuple[str, ...]] = requested.value("factors", ("auto", ()))
+    (remainders, padded), uneven = given, MAPSPACES[requested.value("mapspace", "auto")]
     if joint:
         uneven, remainders = bool(uneven), () if remainders == "auto" else remainders
     options = MapOptions(objective, "exact", uneven=uneven, imperfect=remainders, pad=padded, walks=not seconds)

@@ -187,8 +187,9 @@ def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRo
         row = _mapped(mapper, architecture, einsum)
         points = [{"energy_pj": row["energy_pj"], "cycles": row["cycles"], "mapping": json.loads(row["mapping"])}]
         return {**row, "mapping": json.dumps(points, separators=(",", ":"))}
-    space = {"uneven": options.uneven, "imperfect": options.imperfect, "pad": options.pad}
-    found = map_front(architecture, einsum, **space, **_asked(mapper))
+    found = map_front(
+        architecture, einsum, uneven=options.uneven, imperfect=options.imperfect, pad=options.pad, **_asked(mapper)
+    )
     if found.stop == "interrupted":
         raise KeyboardInterrupt
     points = [
