@@ -31,20 +31,12 @@ from accelsim.show.report import (
     percent,
     share,
     times,
+    verdicts,
     wider_operands,
     widths_line,
 )
 from accelsim.show.report.mapping import nest_line
-from accelsim.show.report.verdicts import (
-    above,
-    common_space,
-    known,
-    mappings_of,
-    partly,
-    proved,
-    question,
-    widest_proved,
-)
+from accelsim.show.report.verdicts import above, common_space, known, mappings_of, proved, question, widest_proved
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 _FIRST, _LEAST = 5, 0.0005
@@ -483,7 +475,7 @@ def system_line(found: Assigned) -> str:
 def _of_assignment(found: Assigned) -> str:
     space = common_space(found.spaces or [SearchedSpace()])
     wide = found.even_gap == 0.0 < found.gap
-    return partly(SearchedSpace(), space, found.gap) if wide else known(found.gap, space)
+    return verdicts.partly(SearchedSpace(), space, found.gap) if wide else known(found.gap, space)
 
 
 def system_report(found: Assigned) -> Iterator[Piece]:

@@ -300,7 +300,7 @@ def _proved_lines(proved: Sequence[Row]) -> Iterator[str]:
     """
     counts = Counter[tuple[str, ...]]()
     for each in proved:
-        words = (each[name].partition(" in ")[0] for name in ("space", "proved_among"))
+        words = (each[at].partition(" in ")[0].partition(" and bounds ")[0] for at in ("space", "proved_among"))
         counts[tuple(words)] += each["searches"]
     for (space, among), many in counts.items():
         said = [f"optimal (proved) among {among}"] if among else []
