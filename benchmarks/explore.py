@@ -37,7 +37,7 @@ SWEEP = """sweep:
   strategy: random
   designs: {designs}
   prune: {prune}
-  map: {{objective: energy}}
+  map: {{objective: energy, mapspace: even, factors: perfect}}
 """
 _milliseconds = 0.0
 

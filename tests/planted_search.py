@@ -240,7 +240,7 @@ SEARCHED = (
         "test_constraints.py::test_utilization__is_reached_at_equality "
         "test_constraints.py::test_utilization__that_whole_cycles_do_not_reach_is_told"),
     Mutant("slower mappings move as many words", "designs/soc.py",
-        "memory_bytes=cost.least_bytes, gap=0", "gap=0",
+        "seconds=cost.seconds / by, memory_bytes=cost.least_bytes)", "seconds=cost.seconds / by)",
         "test_systems.py::test_throughput__is_not_proved_where_slower_mappings_move_less"),
     Mutant("what crosses between cores is free", "designs/assign.py",
         "total += sum(pj for place, pj in inputs if key[place] != core)", "pass",

@@ -26,6 +26,7 @@ workload:
     - {name: b, gemm: {M: 8, N: 4, K: 2}}
     - {name: c, gemm: {M: 4, N: 6, K: 4}}
 """
+NARROW = "mapspace: even, factors: perfect"
 GRID = "  parameters: {glb: [16 B, 32 B, 128 B], pe: [1, 2, 4]}\n"
 
 
@@ -36,6 +37,8 @@ def write_inputs() -> None:
 
 
 def sweep_of(text: str, name: str = "s.yaml"):
+    """A sweep of even mappings with perfect factors, which are searched soonest, unless it says what is mapped."""
+    text += "" if "  map:" in text else f"  map: {{{NARROW}}}\n"
     Path(name).write_text(f"sweep:\n  architecture: little.yaml\n  workloads: [net.yaml]\n{text}")
     return load_sweep(name)
 

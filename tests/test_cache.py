@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,9 @@ from accelsim.results.cache import (
 from accelsim.results.output import result_json
 from accelsim.search.stopping import Budget
 from tests.conftest import REPOSITORY
+
+narrow = partial(MapOptions, uneven=False, imperfect=())
+"""Options of a search among even mappings with perfect factors, the quickest."""
 
 MACHINE = load_architecture("eyeriss")
 NETWORK = """
@@ -101,11 +105,11 @@ def changed(cache, change: str, *values) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        MapOptions(),
-        MapOptions(objective="edp"),
-        MapOptions(objective="cycles", top=3),
-        MapOptions(within=0.05),
-        MapOptions(uneven=True, pad="all"),
+        narrow(),
+        narrow(objective="edp"),
+        narrow(objective="cycles", top=3),
+        narrow(within=0.05),
+        narrow(uneven=True, pad="all"),
     ],
     ids=str,
 )
@@ -119,7 +123,7 @@ def test_hit__is_what_the_search_finds(options, cache, searched, trouble):
 
 
 def test_key__counts_what_matters_and_nothing_else(tmp_path):
-    layer, options = gemm(), MapOptions()
+    layer, options = gemm(), narrow()
     base = content_key(MACHINE, layer, options)
     renamed = replace(layer, name="other", repeat=7)
     text = (REPOSITORY / "arch" / "eyeriss.yaml").read_text().replace("name: eyeriss\n", "name: other\n", 1)
@@ -141,9 +145,9 @@ def test_key__counts_what_matters_and_nothing_else(tmp_path):
 
 def test_key__counts_each_part_of_what_it_answers(monkeypatch):
     """One that differs in a single part: any option, bits of any tensor, bounds before padding, constraints, code."""
-    layer, options, none = gemm(), MapOptions(), Constraints()
+    layer, options, none = gemm(), narrow(), Constraints()
     asked = {"objective": "edp", "method": "x", "top": 2, "within": 0.1, "uneven": True}
-    asked |= {"imperfect": "M", "pad": "N", "seed": 1}
+    asked |= {"imperfect": "M", "pad": "N", "walks": True, "seed": 1}
     assert asked.keys() == {field.name for field in fields(MapOptions)}
     keys = [content_key(MACHINE, layer, replace(options, **{name: value})) for name, value in asked.items()]
     for at, tensor in enumerate(layer.tensors):
@@ -204,13 +208,13 @@ def test_key__dimensions_count_by_their_place_unless_something_names_them():
             for t in layer.tensors
         ),
     )
-    for options in (MapOptions(), MapOptions(uneven=None)):
+    for options in (narrow(), narrow(uneven=None)):
         key = content_key(MACHINE, layer, options)
         assert key == content_key(MACHINE, other, options)
         found, expected = (map_with_cache(MACHINE, each, options, None) for each in (layer, other))
         assert rename(found.best.mapping, layer, other) == expected.best.mapping
         assert same(search_once({key: (layer, found)}, key, MACHINE, other, None), expected)
-    padded, nodes = MapOptions(pad="all"), arrange(MACHINE, ((), (frozenset({"Weights"}), frozenset({"Inputs"})), ()))
+    padded, nodes = narrow(pad="all"), arrange(MACHINE, ((), (frozenset({"Weights"}), frozenset({"Inputs"})), ()))
     rank = RankFormat("UOP", frozenset("bd"))
     flattened = replace(MACHINE.levels[1], sparsity=LevelSparsity({"Inputs": Format((rank,))}))
     ranked = replace(MACHINE, levels=(MACHINE.levels[0], flattened, *MACHINE.levels[2:]))
@@ -246,7 +250,7 @@ def test_network__layers_with_other_names_are_proved_as_they_are_alone(name):
     machine = load_architecture(name)
     layers = tuple(sliced(layer, machine.slices) for layer in TWICE)
     for objective in ("energy", "cycles", "edp"):
-        options, goal = MapOptions(objective=objective), Objective.parse(objective)
+        options, goal = narrow(objective=objective), Objective.parse(objective)
         asked = {"objective": objective, "mapspace": "even", "factors": "perfect", "cache": False}
         rows = map_network(machine, Workload("twice", layers), **asked).rows
         assert [row["layer"] for row in rows] == [layer.name for layer in layers]
@@ -259,7 +263,7 @@ def test_network__layers_with_other_names_are_proved_as_they_are_alone(name):
 
 def test_answer_of_another_layer__is_refused_where_it_costs_something_else(cache, trouble, monkeypatch):
     """With a key that leaves out the names of dimensions; data of `gemmini` is adjacent along C and K."""
-    machine, options, one = load_architecture("gemmini"), MapOptions("cycles"), gemm(M=24, N=64, K=40)
+    machine, options, one = load_architecture("gemmini"), narrow("cycles"), gemm(M=24, N=64, K=40)
     other = renamed(one, {"M": "P", "N": "K", "K": "C"})
     found, own = (map_with_cache(machine, layer, options, None) for layer in (one, other))
     assert own.best.cycles < found.best.cycles
@@ -275,9 +279,9 @@ def test_constraints__are_part_of_the_key_and_hold_for_a_hit(tmp_path, cache, se
     path = tmp_path / "c.yaml"
     path.write_text("constraints: {levels: [{level: DRAM, temporal: {factors: [M=4, N=6, K=8]}}]}")
     constraints = load_constraints(path, MACHINE, gemm())
-    free = map_with_cache(MACHINE, gemm(), MapOptions(), cache)
-    bound = map_with_cache(MACHINE, gemm(), MapOptions(), cache, constraints=constraints)
-    again = map_with_cache(MACHINE, gemm(), MapOptions(), cache, constraints=constraints)
+    free = map_with_cache(MACHINE, gemm(), narrow(), cache)
+    bound = map_with_cache(MACHINE, gemm(), narrow(), cache, constraints=constraints)
+    again = map_with_cache(MACHINE, gemm(), narrow(), cache, constraints=constraints)
     assert len(searched) == 2
     assert same(bound, again)
     assert bound.best.energy_pj > free.best.energy_pj
@@ -329,7 +333,7 @@ def _cheaper(body):
 )
 def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trouble):
     """In an entry of another hash, and in one with the hash that it should have."""
-    first = map_with_cache(MACHINE, gemm(), MapOptions(), cache)
+    first = map_with_cache(MACHINE, gemm(), narrow(), cache)
     ((key, body),) = cache.entries.read()
     whole = entries(cache)
     if isinstance(harm, str):
@@ -337,7 +341,7 @@ def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trou
     else:
         harm(body)
         cache.entries.write({key: body})
-    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
+    assert same(map_with_cache(MACHINE, gemm(), narrow(), cache), first)
     assert len(searched) == 2
     assert len(trouble) == 1
     assert trouble[0].startswith(f"{cache.entries.path}: damaged entry {key[:8]}, ignored and made anew: ")
@@ -348,21 +352,21 @@ def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trou
 @pytest.mark.parametrize("content", [b"garbage" * 99, b"SQLite format 3\0" + b"x" * 9000, None], ids=str)
 def test_damaged_file__is_put_aside_with_one_line_and_begun_anew(content, cache, searched, trouble):
     """Other bytes, a file that looks like one of SQLite, and one that holds something else."""
-    first, path = map_with_cache(MACHINE, gemm(), MapOptions(), cache), cache.entries.path
+    first, path = map_with_cache(MACHINE, gemm(), narrow(), cache), cache.entries.path
     whole = entries(cache)
     if content is None:
         changed(cache, "ALTER TABLE entries RENAME COLUMN body TO other")
     else:
         path.write_bytes(content)
     bad = path.read_bytes()
-    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
+    assert same(map_with_cache(MACHINE, gemm(), narrow(), cache), first)
     assert len(searched) == 2
     assert [line.startswith(f"{path}: damaged, and is results.damaged now; it begins anew: ") for line in trouble] == [
         True
     ]
     assert path.with_suffix(".damaged").read_bytes() == bad
     assert entries(cache) == whole
-    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
+    assert same(map_with_cache(MACHINE, gemm(), narrow(), cache), first)
     assert len(searched) == 2
 
 
@@ -388,25 +392,25 @@ def test_hit__says_that_it_is_cached_and_when_it_was_found(run):
 
 def test_entry__in_the_place_of_another_one_is_refused(cache, searched, trouble):
     """One for the least EDP, whose costs are those of its mapping, and whose layer is the same."""
-    map_with_cache(MACHINE, gemm(), MapOptions(objective="cycles"), cache)
+    map_with_cache(MACHINE, gemm(), narrow(objective="cycles"), cache)
     ((other, body),) = cache.entries.read()
     cache.entries.write({other: {**body, "objective": "energy"}})
-    right = map_with_cache(MACHINE, gemm(), MapOptions(), None)
-    changed(cache, "UPDATE entries SET key = ?", content_key(MACHINE, gemm(), MapOptions(method="exact")))
-    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), right)
+    right = map_with_cache(MACHINE, gemm(), narrow(), None)
+    changed(cache, "UPDATE entries SET key = ?", content_key(MACHINE, gemm(), narrow(method="exact")))
+    assert same(map_with_cache(MACHINE, gemm(), narrow(), cache), right)
     assert "its hash is another one" in trouble[0]
 
 
 def test_only_proved_results__are_kept(cache):
-    map_with_cache(MACHINE, gemm(), MapOptions(method="random"), cache, budget=Budget(50))
-    map_with_cache(MACHINE, gemm(M=2, N=2, K=2), MapOptions(method="exhaustive"), cache)
+    map_with_cache(MACHINE, gemm(), narrow(method="random"), cache, budget=Budget(50))
+    map_with_cache(MACHINE, gemm(M=2, N=2, K=2), narrow(method="exhaustive"), cache)
     assert entries(cache) == {}
 
 
 def test_folder__that_cannot_be_written_is_said_and_does_no_harm(tmp_path, trouble):
     (tmp_path / "file").write_text("")
     cache = ResultCache(tmp_path / "file" / "cache", trouble.append)
-    assert map_with_cache(MACHINE, gemm(), MapOptions(), cache).stop == "exhausted"
+    assert map_with_cache(MACHINE, gemm(), narrow(), cache).stop == "exhausted"
     assert any("the result is not kept" in line for line in trouble)
 
 
@@ -417,16 +421,16 @@ def test_stopped_search__is_not_kept(cache, monkeypatch):
     gap = replace(proved.certificate, bound=proved.certificate.bound * 0.99)
     for found in (replace(proved, stop="timeout"), replace(proved, certificate=gap), replace(proved, certificate=None)):
         monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, found=found, **__: found)
-        assert map_with_cache(MACHINE, layer, MapOptions(), cache) == found
+        assert map_with_cache(MACHINE, layer, narrow(), cache) == found
         assert entries(cache) == {}
     monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, **__: proved)
-    map_with_cache(MACHINE, layer, MapOptions(), cache)
+    map_with_cache(MACHINE, layer, narrow(), cache)
     assert len(entries(cache)) == 1
 
 
 def test_uneven_mappings_looked_at_for_a_while__are_an_answer_where_time_is_not_limited(cache, searched, monkeypatch):
     monkeypatch.setattr("accelsim.search.exact.parts.FURTHER_NODES", 1)
-    layer, options = gemm(M=16, N=24, K=32), MapOptions(uneven=None)
+    layer, options = gemm(M=16, N=24, K=32), narrow(uneven=None)
     found = map_with_cache(MACHINE, layer, options, cache)
     assert found.stop == "effort"
     assert same(map_with_cache(MACHINE, layer, options, cache), found)

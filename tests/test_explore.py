@@ -28,17 +28,20 @@ from accelsim.designs.tables import about, read_designs, where
 from accelsim.designs.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, InputError
+from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits
+from accelsim.results.cache import MapOptions
+from accelsim.results.output import read_mapping_json
 from accelsim.search.mapper import map_einsum
 from accelsim.show.html import said, sweep_report
 from accelsim.show.plots import search as plots
-from sweeps import GRID, layers_of, sweep_of, tables
+from sweeps import GRID, NARROW, layers_of, sweep_of, tables
 
 
 def by_itself(sweep, overrides, network=None):
     """Energy [pJ] and cycles of a network on one machine, layer by layer."""
     machine = load_architecture("little.yaml", overrides)
-    found = [(layer, map_einsum(machine, layer, objective=sweep.mapper.objective, workers=1, uneven=False).best)
+    found = [(layer, map_einsum(machine, layer, objective=sweep.mapper.options.objective, workers=1, uneven=False).best)
              for layer in (network or load_workload("net.yaml")).layers]  # fmt: skip
     return tuple(sum(layer.repeat * getattr(best, name) for layer, best in found) for name in ("energy_pj", "cycles"))
 
@@ -128,6 +131,7 @@ sweep:
   workloads: [tokens.yaml]
   per: tokens
   parameters: {{seq: [2, 4, 8], glb: [16 B, 64 B]}}
+  map: {{{NARROW}}}
 {more}""")
         sweep = load_sweep("s.yaml")
         explore(sweep, f"out{len(fronts)}", workers=1)
@@ -174,7 +178,7 @@ def test_explore__maps_once_where_bandwidth_or_clock_change_no_mapping(folder):
     """Least energy does not depend on bandwidth without leakage: 2 searches, and an evaluation for each bandwidth."""
     sweep = sweep_of(
         "  parameters: {bandwidth: [1 B/cycle, 2 B/cycle, 64 B/cycle], clock: [1 GHz, 2 GHz]}\n"
-        "  objectives: [energy, time]\n  map: {objective: energy}\n"
+        "  objectives: [energy, time]\n  map: {objective: energy, mapspace: even, factors: perfect}\n"
     )
     explored = explore(sweep, "out", workers=1)
     done = [row["what"] for row in explored.store.rows.values()]
@@ -183,6 +187,35 @@ def test_explore__maps_once_where_bandwidth_or_clock_change_no_mapping(folder):
         energy, cycles = by_itself(sweep, {"bandwidth": row["bandwidth"], "clock": row["clock"]})
         assert (row["energy_pj"], row["cycles"]) == (pytest.approx(energy, rel=1e-12), cycles)
         assert row["time_s"] == cycles / {"1 GHz": 1e9, "2 GHz": 2e9}[row["clock"]]
+
+
+PRIMES = "workload: {name: net, layers: [{name: p, gemm: {M: 7, N: 13, K: 5}}]}\n"
+
+
+def test_explore__searches_all_mappings_and_names_what_is_proved(folder, run):
+    """Of prime bounds the best mapping leaves remainders: walks find it, whatever the number of workers."""
+    Path("net.yaml").write_text(PRIMES)
+    values = "  parameters: {glb: [32 B, 128 B], pe: [4]}\n"
+    wide, narrow = sweep_of(values + "  map: {}\n", "wide.yaml"), sweep_of(values)
+    for sweep, name, workers in ((wide, "alone", 1), (wide, "two", 2), (narrow, "narrow", 1)):
+        explore(sweep, name, workers=workers)
+    assert tables(Path("alone")) == tables(Path("two"))
+    for best, even in zip(layers_of("alone"), layers_of("narrow"), strict=True):
+        assert best["value"] < 0.9 * even["value"]
+        assert even["proved"]
+        assert not best["proved"]
+        assert best["space"].startswith("even and uneven mappings with remainders in ")
+        assert best["proved_among"] == "even and uneven mappings with perfect factors"
+        assert even["proved_among"] == even["space"] == "even mappings with perfect factors"
+        machine = load_architecture("little.yaml", {"glb": best["glb"], "pe": str(best["pe"])})
+        mapping = read_mapping_json(json.loads(best["mapping"]))
+        found = evaluate(machine, load_workload("net.yaml").layers[0], mapping)
+        assert (found.valid, found.energy_pj) == (True, best["energy_pj"])
+    assert {row["key"] for row in layers_of("alone")}.isdisjoint(row["key"] for row in layers_of("narrow"))
+    _, out, _ = run("sweep", "alone")
+    space = "even and uneven mappings with"
+    said = f"2 layer searches: optimal (proved) among {space} perfect factors; best found of {space} remainders"
+    assert said in " ".join(out.split())
 
 
 def test_bounds__no_mapping_falls_below(folder):
@@ -213,13 +246,15 @@ def test_bounds__of_a_design_are_those_of_its_layers_as_often_as_they_run(folder
 
 
 def test_work_key__counts_each_part_of_what_is_asked(monkeypatch):
-    asked = [Mapper(), Mapper("cycles"), Mapper(uneven=True), Mapper(imperfect="all"), Mapper(pad=("M",))]
-    asked += [Mapper(seconds=1.0), *(Mapper(constraints=Constraints((), Fraction(n, 2))) for n in (0, 1))]
+    options = [{}, {"objective": "cycles"}, {"uneven": True}, {"imperfect": "all"}, {"pad": ("M",)}, {"walks": True}]
+    options += [{"uneven": False}, {"imperfect": ()}]
+    asked = [Mapper(MapOptions(**each)) for each in options]
+    asked += [Mapper(MapOptions(), 1.0), *(Mapper(MapOptions(), None, Constraints((), Fraction(n, 2))) for n in (0, 1))]
     hashes = [mapper_hash(mapper) for mapper in asked]
     for what, value in (("__version__", "0"), ("hash_of_code", lambda: "0")):
         with monkeypatch.context() as changed:
             changed.setattr(machines, what, value)
-            hashes.append(mapper_hash(Mapper()))
+            hashes.append(mapper_hash(asked[0]))
     assert len(set(hashes)) == len(hashes)
     parts = ("map", "machine", "layer", hashes[0])
     keys = [work_key(*parts), *(work_key(*parts[:at], "other", *parts[at + 1 :]) for at in range(4))]
@@ -418,5 +453,5 @@ def test_sweep__its_name_leads_to_no_other_folder(folder, run):
 
 def test_bounds__that_would_take_too_much_memory_prune_nothing(monkeypatch):
     monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 1000)
-    row = _bounded(Mapper(), load_architecture("eyeriss"), load_workload("gemm").layers[0])
+    row = _bounded(Mapper(MapOptions()), load_architecture("eyeriss"), load_workload("gemm").layers[0])
     assert (row["status"], row["energy_pj"], row["cycles"]) == ("bounded", 0.0, 0.0)

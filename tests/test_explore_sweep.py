@@ -103,7 +103,7 @@ def test_ranges__are_written_out(tmp_path):
     assert [p.values for p in sweep.parameters] == [
         ("2", "5", "8"), ("32 KiB", "64 KiB"), ("0.5 GB/s", "1 GB/s", "1.5 GB/s"), ("100 MHz", "0.2 GHz"),
     ]  # fmt: skip
-    assert sweep.mapper.objective == "edp"
+    assert sweep.mapper.options.objective == "edp"
     assert sweep.grid == 3 * 2 * 3 * 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 
 import pytest
 from brute import every_mapping, ragged_cost
@@ -18,6 +19,8 @@ from accelsim.search.family import cut_to, largest_of, map_family
 from accelsim.search.mapper import map_einsum
 from accelsim.search.spaces import trim
 
+EVEN = "--mapspace", "even", "--factors", "perfect"
+map_even = partial(map_family, uneven=False, imperfect=())
 MACHINE = """
 architecture:
   name: little
@@ -65,15 +68,32 @@ def brute_regret(architecture, shapes, objective):
 ])  # fmt: skip
 def test_map_family__has_the_least_regret_of_all_mappings(size, shapes, objective):
     einsums = [gemm(*each) for each in shapes]
-    found = map_family(machine(size), einsums, objective, workers=1)
+    found = map_even(machine(size), einsums, objective, workers=1)
     assert found.proved
     assert found.regret == pytest.approx(brute_regret(machine(size), einsums, objective), abs=1e-9)
     assert found.regret == pytest.approx(max(0.0, *(ratio - 1 for ratio in found.ratios())), abs=1e-12)
 
 
+def test_map_family__of_prime_bounds_tries_the_best_of_all_mappings(run, tmp_path):
+    """113 rows of even mappings with perfect factors leave instances idle: the mapping with remainders suits both."""
+    shapes, eyeriss = [gemm(m, 31, 37) for m in (57, 113)], load_architecture("eyeriss")
+    wide, even = (each(eyeriss, shapes, workers=1) for each in (map_family, map_even))
+    assert even.proved
+    assert not even.largest.mapping.imperfect
+    assert wide.proved
+    assert wide.largest.mapping.imperfect
+    for mine, other, own in zip(wide.costs, even.costs, wide.optima, strict=True):
+        assert own.space.imperfect
+        assert mine.energy_pj < 0.9 * other.energy_pj
+    (tmp_path / "g.yaml").write_text("params: {M: 4}\nworkload: {name: g, gemm: {M: $M, N: 31, K: 37}}\n")
+    _, out, _ = run("map", "eyeriss", tmp_path / "g.yaml", "--set", "M=57,113", "--shared-mapping")
+    assert "optimal (proved) among even mappings with perfect factors" in " ".join(out.split())
+    assert "own optima best found of mappings with remainders, even and uneven" in " ".join(out.split())
+
+
 def test_map_family__some_families_lose_something():
     """Else nothing above were looked for."""
-    found = [map_family(machine("12 B"), [gemm(*a), gemm(*b)], workers=1).regret
+    found = [map_even(machine("12 B"), [gemm(*a), gemm(*b)], workers=1).regret
              for a, b in (((1, 2, 4), (4, 2, 4)), ((1, 4, 4), (8, 4, 4)), ((2, 8, 2), (8, 8, 2)))]  # fmt: skip
     assert max(found) > 1e-3
 
@@ -81,11 +101,11 @@ def test_map_family__some_families_lose_something():
 def test_map_family__that_may_not_list_enough_proves_what_it_can():
     """The bound is never above the least regret, and the mapping keeps what it promises."""
     machine_, shapes = load_architecture("eyeriss"), [gemm(m, 1024, 1024) for m in (1, 16, 2048)]
-    whole = map_family(machine_, shapes, workers=1)
+    whole = map_even(machine_, shapes, workers=1)
     assert whole.proved
     assert whole.regret > 0.01
     for room in (8, 100):
-        few = map_family(machine_, shapes, workers=1, room=room)
+        few = map_even(machine_, shapes, workers=1, room=room)
         assert few.stop == "room"
         assert not few.proved
         assert few.bound <= whole.regret <= few.regret
@@ -123,14 +143,14 @@ def test_cut_to__keeps_tiles_orders_and_splits():
 def test_map_command__one_mapping(run, tmp_path):
     (tmp_path / "g.yaml").write_text("params: {M: 4}\nworkload: {name: g, gemm: {M: $M, N: 64, K: 64}}\n")
     path = str(tmp_path / "g.yaml")
-    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1")
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1", *EVEN)
     assert code == 0
     assert "g on eyeriss: one mapping for all 3 sizes" in out
     assert re.search(
         r"(?m)^worst loss +[0-9.]+ % of energy at M=\d+, optimal \(proved\) among even mappings\nwith perfect factors$",
         out,
     )
-    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1", "--json")
+    code, out, _ = run("map", "eyeriss", path, "--set", "M=1,4,64", "--shared-mapping", "--jobs", "1", "--json", *EVEN)
     (layer,) = json.loads(out)["layers"]
     assert layer["proved"]
     assert [row["dims"]["M"] for row in layer["sizes"]] == [1, 4, 64]

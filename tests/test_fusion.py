@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload
-from accelsim.fusion import fuse
+from accelsim.fusion import fuse as fuse_all
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.network import NetworkSearch, _UnfusedLayer
 from accelsim.fusion.result import CYCLES, ENERGY, Optimum, Price, least_product
@@ -42,12 +42,16 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.limits import layer_limits
 from accelsim.model.oracle import execute
 from accelsim.model.result import Result
-from accelsim.results.cache import map_with_cache
+from accelsim.results.cache import MapOptions, map_with_cache
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget
 from tests.test_fusion_tiling import add, conv, fused, gemm, machine, soft_max, tilings
+
+EVEN = MapOptions(uneven=False, imperfect=())
+fuse = functools.partial(fuse_all, options=EVEN)
+"""Of even mappings with perfect factors, which brute force looks at."""
 
 ROWS = make_chain(
     [
@@ -297,7 +301,7 @@ def test_unfused_layers__of_other_names_cost_what_they_cost_alone(key: str, monk
     names = dict(zip("BMNK", "BPKC", strict=True))
     tensors = tuple(replace(t, ranks=tuple(((names[dim], 1),) for ((dim, _),) in t.ranks)) for t in one.tensors)
     other = replace(one, name="other", dims={names[dim]: n for dim, n in one.dims.items()}, tensors=tensors)
-    search = NetworkSearch(gemmini, Solutions(gemmini, CYCLES), None, None, None, 1, None, {})
+    search = NetworkSearch(gemmini, Solutions(gemmini, CYCLES), None, None, None, 1, None, {}, EVEN)
     for layer in (one, other):
         best = map_einsum(gemmini, layer, objective="cycles", workers=1, uneven=False).best
         assert [result.cycles for result in search.alone(layer).results] == [best.cycles]

@@ -13,7 +13,6 @@ import pytest
 
 from accelsim import load_architecture, load_workload
 from accelsim.cli.main import main
-from accelsim.fusion import fuse
 from accelsim.fusion.chain import find_lines
 from accelsim.fusion.network import NetworkSearch
 from accelsim.fusion.result import fusion_json
@@ -23,6 +22,7 @@ from accelsim.results import Provenance, to_json
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.result import fusion_table, plot_fusion
+from tests.test_fusion import fuse
 
 NETWORK = """
 workload:
@@ -168,6 +168,32 @@ def _kinds(value: object) -> set[type]:
     return set[type]().union(*map(_kinds, value)) if isinstance(value, list) else {type(value)}
 
 
+PRIMES = """
+workload:
+  name: two
+  layers: [{name: a, gemm: {M: 113, N: 31, K: 37}}, {name: b, from: a, gemm: {M: 113, N: 29, K: 31}}]
+"""
+
+
+def test_fuse__of_prime_bounds_has_layers_with_remainders_unless_they_are_fused(tmp_path, capsys):
+    """Layers that run alone have the best mapping of all; the report names what is proved, and what was found."""
+    path, folder = tmp_path / "two.yaml", tmp_path / "out"
+    path.write_text(PRIMES)
+    found = []
+    for more in ((), ("--mapspace", "even", "--factors", "perfect")):
+        assert main(["fuse", "eyeriss", str(path), *more, "-o", str(folder)]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert "optimal (proved) among even mappings with perfect factors: 1 chain, " in text
+        assert ("unfused layers: best found of mappings with remainders, even and uneven" in text) == (not more)
+        found.append(json.loads((folder / "fusion.json").read_text())["fusion"])
+    wide, even = found
+    assert wide["unfused"]["energy_pj"] < 0.9 * even["unfused"]["energy_pj"]
+    assert wide["totals"]["energy_pj"] <= min(wide["unfused"]["energy_pj"], even["totals"]["energy_pj"])
+    assert wide["certificate"]["proved"]
+    assert any("remainders" in each for each in wide["spaces_of_unfused_layers"])
+    assert even["spaces_of_unfused_layers"] == ["even mappings with perfect factors"]
+
+
 @pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
 @pytest.mark.parametrize("steps", [0, 3, 33])
 def test_fuse__stopped_at_any_time_is_written(network, tmp_path, monkeypatch, objective, steps):
@@ -207,6 +233,7 @@ def test_fuse__keeps_the_constraints_of_accelforges_tpu(shared, tmp_path, worklo
     folder = shared / "foreign" / "accelforge"
     files = [str(folder / "arches" / "tpu_v4i.yaml"), str(folder / "workloads" / "basic" / f"{workload}.yaml")]
     asked = [f"--set={key}={value}" for key, value in overrides.items()]
+    asked += ["--mapspace", "even", "--factors", "perfect"]
     assert main(["fuse", *files, *asked, "-o", str(tmp_path / "out"), "-q"]) == 0
     found = json.loads((tmp_path / "out" / "fusion.json").read_text())
     with (shared / "golden" / "accelforge_fused" / "references.csv").open() as file:

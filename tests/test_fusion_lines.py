@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_workload
-from accelsim.fusion import fuse
 from accelsim.fusion.chain import Shortcut, find_lines, find_shortcut, named_line
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Edge, Workload
-from tests.test_fusion import ATTENTION, RESIDUAL, residual, whole
+from tests.test_fusion import ATTENTION, RESIDUAL, fuse, residual, whole
 from tests.test_fusion_tiling import add, conv, gemm, machine
 
 

@@ -62,7 +62,7 @@ WORDS = {
     "census (spread)": (r"\bcensus", 0),
     "told, said of (reported)": (r"\b(tells?|told|said of|says of)\b", 0),
     "stand (is)": (r"\bstands?\b", 0),
-    "nothing": (r"\bnothing\b", 13),
+    "nothing": (r"\bnothing\b", 12),
     "takes (uses)": (r"\btakes\b", 32),
     "history": (r"CPU s\b|\bbefore\)|was open by", 0),
 }

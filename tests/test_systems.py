@@ -21,8 +21,11 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemms import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError
+from accelsim.results.cache import MapOptions
 from accelsim.search.mapper import map_einsum
 
+EVEN = MapOptions(uneven=False, imperfect=())
+EVEN_ONLY = "--mapspace", "even", "--factors", "perfect"
 TWO = """
 system:
   name: two
@@ -156,7 +159,7 @@ def test_layers__cost_what_mapping_them_costs(files):
     system, network = load_system(files[0]), load_workload(files[1])
     found = map_on_system(system, network)
     machine = load_architecture("two_level")
-    first = map_einsum(machine, network.layers[0], uneven=False).best
+    first = map_einsum(machine, network.layers[0], imperfect="auto").best
     assert found.costs[0][0].energy_pj == first.energy_pj
     assert found.costs[0][0].seconds == first.cycles / machine.clock_hz
     mac = machine.energy.energy_pj("MAC", "*", "compute") * network.layers[0].macs
@@ -169,13 +172,33 @@ def test_layers__cost_what_mapping_them_costs(files):
     assert found.transfer_bits == 16 * 16 + 2 * 16 * 16
 
 
+@pytest.mark.parametrize("objective", ["energy", "latency", "throughput"])
+def test_layers__of_prime_bounds_have_remainders_and_the_verdict_names_them(tmp_path, run, objective):
+    """13 and 7 fill 16 columns badly: the default finds a better mapping, and says what is proved of it."""
+    (tmp_path / "one.yaml").write_text("system: {name: one, cores: [{name: a, arch: eyeriss}]}")
+    (tmp_path / "net.yaml").write_text("workload: {name: w, gemm: {M: 113, N: 31, K: 37}}")
+    network, system = load_workload(tmp_path / "net.yaml"), load_system(tmp_path / "one.yaml")
+    wide, even = (map_on_system(system, network, objective, options=each) for each in (None, EVEN))
+    assert wide.assignment.value < 0.9 * even.assignment.value
+    assert (even.even_gap, even.gap) == (0.0, 0.0)
+    assert wide.even_gap == 0.0
+    files = tmp_path / "one.yaml", tmp_path / "net.yaml"
+    said = "optimal (proved) among even mappings with perfect factors"
+    _, out, _ = run("map", *files, "--objective", objective)
+    above = f"{said}; at most {100 * wide.gap:.3g} % above the optimum with remainders"
+    proved = "optimal (proved) among mappings with remainders, even and uneven"
+    assert (above if wide.gap else proved) in " ".join(out.split())
+    _, out, _ = run("map", *files, "--objective", objective, *EVEN_ONLY)
+    assert f"{said} " in " ".join(out.split())
+
+
 def test_layers__take_each_operation_of_a_unit_that_takes_cycles_itself():
     """Two cycles for each of three operations of a point; words of 16 bit leave and enter the shared memory."""
     machine = load_architecture("two_level")
     slow, slower = (replace(machine, compute=replace(machine.compute, cycles_per_mac=cycles)) for cycles in (2, 6))
     network = load_workload({"workload": {"name": "w", "gemm": {"M": 16, "N": 16, "K": 16}}})
     core = Core("slow", slow, "", {"multiply_add": 3})
-    ((cost,),) = map_on_system(System("one", (core,)), network, "latency").costs
+    ((cost,),) = map_on_system(System("one", (core,)), network, "latency", options=EVEN).costs
     best = map_einsum(slower, network.layers[0], objective="cycles", uneven=False).best
     assert cost.seconds * machine.clock_hz == best.cycles >= 6 * 16**3 / machine.macs
     assert cost.memory_bytes == best.offchip_words * 2
@@ -237,7 +260,7 @@ def test_layers__of_other_names_cost_what_they_cost_alone(key, monkeypatch):
     ]
     network = load_workload({"workload": {"name": "twice", "bits": 8, "layers": layers}})
     cores = Core("fast", machine), Core("slow", replace(machine, clock_hz=machine.clock_hz / 2))
-    found = map_on_system(System("two", cores), network, "latency")
+    found = map_on_system(System("two", cores), network, "latency", options=EVEN)
     cycles = [map_einsum(machine, layer, objective="cycles", uneven=False).best.cycles for layer in network.layers]
     assert cycles[0] != cycles[1]
     for row, alone in zip(found.costs, cycles, strict=True):
@@ -259,7 +282,7 @@ def test_constraints_of_an_engine__hold_for_its_layers_alone(files):
         "operations: {multiply_add: 1}}", "operations: {multiply_add: 1, max: 1}, constraints: asked.yaml}"
     )
     files[0].write_text(text)
-    found = map_on_system(load_system(files[0]), load_workload(files[1]))
+    found = map_on_system(load_system(files[0]), load_workload(files[1]), options=EVEN)
     assert found.why_not["pool", "array"].startswith(
         "its constraints do not suit the layer: levels[0].temporal: 'N' is no dimension of pool"
     )
@@ -288,7 +311,9 @@ def test_command__reports_who_runs_what(files, run, objective, tmp_path):
 
 
 def test_orin__runs_all_of_a_network(run):
-    code, out, _ = run("map", "orin_soc", "vgg_conv3_2", "--set", "bits=8", "--objective", "latency", "--json")
+    code, out, _ = run(
+        "map", "orin_soc", "vgg_conv3_2", "--set", "bits=8", "--objective", "latency", "--json", *EVEN_ONLY
+    )
     document = json.loads(out)
     (layer,) = document["layers"]
     each = {name: cost["seconds"] for name, cost in layer["of_one_run"].items()}
@@ -305,7 +330,7 @@ system:
   cores: [{name: array, arch: two_level}]
 """)
     network = load_workload({"workload": {"name": "w", "gemm": {"M": 64, "N": 64, "K": 64}}})
-    found = map_on_system(load_system(tmp_path / "one.yaml"), network, "throughput")
+    found = map_on_system(load_system(tmp_path / "one.yaml"), network, "throughput", options=EVEN)
     (cost,) = found.costs[0]
     assert cost.memory_bytes > cost.least_bytes == 3 * 64 * 64 * 2
     assert found.assignment.value == pytest.approx(cost.memory_bytes / 1e9)
@@ -369,10 +394,7 @@ system:
     "option",
     [
         ("--constraints", "x.yaml"),
-        (
-            "--mapspace",
-            "uneven",
-        ),
+        ("--top", "3"),
         ("--pareto", "energy,cycles"),
     ],
 )

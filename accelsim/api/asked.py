@@ -14,11 +14,10 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective, canonical
 from accelsim.inputs.units import SIZE_UNITS, near_miss, parse_size_bits, quantity_pattern, read_share
 from accelsim.inputs.workload import read_factors
-from accelsim.results.cache import MapOptions, ResultCache, default_folder
+from accelsim.results.cache import MAPSPACES, MapOptions, ResultCache, default_folder
 from accelsim.search.result import MOST_TIES
 from accelsim.search.stopping import Budget, OnProgress, Progress
 
-MAPSPACES = ("auto", "even", "uneven")
 _SAID: set[str] = set()
 """Troubles with the cache, each logged once."""
 
@@ -40,7 +39,7 @@ class Asked:
     on_progress: OnProgress | None = None
 
     def __post_init__(self) -> None:
-        _one_of("mapspace", self.mapspace, MAPSPACES)
+        _one_of("mapspace", self.mapspace, tuple(MAPSPACES))
         if not isinstance(self.factors, str | Sequence) or not all(isinstance(each, str) for each in self.factors):
             raise TypeError(f"factors: expected text such as 'perfect' or 'imperfect:M,K', got {self.factors!r}")
         _number("time_limit", self.time_limit, "seconds")
@@ -109,7 +108,7 @@ class Asked:
             method="random" if self.sample else "exact",
             top=max(self.most, MOST_TIES) if self.most > 1 else 1,  # for so many different values
             within=self.within,
-            uneven={"auto": None, "even": False, "uneven": True}[self.mapspace],
+            uneven=MAPSPACES[self.mapspace],
             imperfect=self.imperfect,
             pad=self.padded,
             seed=self.seed,

@@ -140,18 +140,18 @@ def map(  # what its users call it
     asked = Asked(objective, mapspace, factors, top, sample, seed, time_limit, memory_limit, jobs, cache, on_progress)
     other = {"constraints": constraints, "require": require or None, "inputs": inputs, "sample": sample}
     other |= {"top": None if top == 1 else top, "memory_limit": memory_limit, "all_layers": all_layers or None}
-    other |= {"mapspace": None if mapspace == "auto" else mapspace, "factors": None if factors == "auto" else factors}
     if is_gpu(arch):
         from accelsim.api.gpus import map_kernels
 
-        other |= {"objective": None if objective == "energy" else objective, "time_limit": time_limit}
+        usual = (("objective", objective, "energy"), ("mapspace", mapspace, "auto"), ("factors", factors, "auto"))
+        other |= {"time_limit": time_limit, **{name: value for name, value, its in usual if value != its}}
         _refuse(other, "not for a GPU: accelsim.gpu.map has the options for GPUs")
         return map_kernels(arch, workload, layer=layer, params=params)
     if is_system(arch):
         _refuse(other, "not for a system of cores, whose layers are mapped whole and assigned")
         return map_system(
-            arch, workload, layer=layer, params=params, objective=objective, time_limit=time_limit, jobs=jobs,
-            cache=cache, on_progress=on_progress,
+            arch, workload, layer=layer, params=params, objective=objective, mapspace=mapspace, factors=factors,
+            time_limit=time_limit, jobs=jobs, cache=cache, on_progress=on_progress,
         )  # fmt: skip
     given = {"layer": layer, "params": params, "constraints": constraints, "require": require, "inputs": inputs}
     problem = read_problem(arch, workload, **given, all_layers=all_layers)
@@ -247,6 +247,8 @@ def fuse(
     objective: str = "energy",
     chain: Sequence[str] = (),
     longest: int | None = None,
+    mapspace: str = "auto",
+    factors: str | Sequence[str] = "auto",
     time_limit: float | None = None,
     jobs: int | None = None,
     cache: bool = True,
@@ -262,6 +264,9 @@ def fuse(
         Fuse these layers only, which follow each other.
     longest : int, optional
         Layers of a fused chain, at most.
+    mapspace, factors
+        As for `accelsim.map`, of layers that are not fused; parts of fused chains have even mappings with perfect
+        factors.
     arch, workload, params, constraints, time_limit, jobs, cache, on_progress
         As for `accelsim.map`.
 
@@ -274,12 +279,12 @@ def fuse(
     --------
     >>> import accelsim
     >>> chain = ["b5_expand", "b5_depthwise", "b5_project"]
-    >>> fused = accelsim.fuse("eyeriss", "mobilenet_v2", chain=chain)
+    >>> fused = accelsim.fuse("eyeriss", "mobilenet_v2", chain=chain, mapspace="even", factors="perfect")
     >>> [segment.fused is not None for segment in fused.segments]
     [True]
     """
     whole("longest", longest)
-    asked = Asked(objective, "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    asked = Asked(objective, mapspace, factors, 1, None, 0, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, params=params, constraints=constraints)
     problem.say_notes()
     return fuse_problem(problem, asked, words("chain", chain), longest)
@@ -297,7 +302,7 @@ def fuse_problem(
     found = fuse(
         problem.architecture, problem.workload, constraints={each.name: problem.constraints(each) for each in layers},
         objective=asked.objective, chain=chain, longest=longest, seconds=asked.time_limit, cache=asked.store,
-        workers=asked.jobs, on_progress=asked.on_progress,
+        options=asked.options, workers=asked.jobs, on_progress=asked.on_progress,
     )  # fmt: skip
     return FusionResult(problem, found, asked.time_limit)
 
@@ -309,6 +314,8 @@ def map_system(
     layer: str | None = None,
     params: Mapping[str, Any] | None = None,
     objective: str = "energy",
+    mapspace: str = "auto",
+    factors: str | Sequence[str] = "auto",
     time_limit: float | None = None,
     jobs: int | None = None,
     cache: bool = True,
@@ -321,7 +328,7 @@ def map_system(
     arch : str, path or dict
         A system of cores.
     objective : {"energy", "latency", "throughput"}
-    workload, layer, params, time_limit, jobs, cache, on_progress
+    workload, layer, params, mapspace, factors, time_limit, jobs, cache, on_progress
         As for `accelsim.map`; `time_limit` is for each layer on each core.
 
     Raises
@@ -338,7 +345,7 @@ def map_system(
     """
     from accelsim.designs.soc import load_system, map_on_system
 
-    asked = Asked("energy", "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    asked = Asked("energy", mapspace, factors, 1, None, 0, time_limit, None, jobs, cache, on_progress)
     overrides = params_of(params)
     path = str(library.find(arch, "systems") or arch)
     names = (path, str(workload)) if isinstance(workload, str | PathLike) else (path,)
@@ -356,8 +363,9 @@ def map_system(
         if isinstance(core.machine, Architecture):
             say_dense(core.machine)
     found = map_on_system(
-        system, network, objective, budget=asked.budget, cache=asked.store, workers=jobs, on_progress=asked.say
-    )
+        system, network, objective, options=asked.options, budget=asked.budget, cache=asked.store, workers=jobs,
+        on_progress=asked.say,
+    )  # fmt: skip
     return SystemResult(found)
 
 

@@ -77,17 +77,17 @@ def _map_system(arguments: argparse.Namespace) -> int:
     from accelsim.api.networks import map_system
 
     why = "not for a system of cores, whose layers are mapped whole and assigned"
-    names = ("constraints", "require", "top", "mapspace", "factors", "pareto", "sample", "html", "all_layers")
+    names = ("constraints", "require", "top", "pareto", "sample", "html", "all_layers")
     cli.refuse(arguments, why, *names)
     if arguments.more:
         raise AccelsimError(
             f"{arguments.more[0]}: a system takes one workload, and finds the core of each layer itself"
         )
-    given = {"objective": arguments.objective or "energy", **cli.taken(arguments, "layer", "time_limit", "jobs")}
+    given = cli.taken(arguments, "objective", "layer", "mapspace", "factors", "time_limit", "jobs")
     with cli.progress(arguments) as tell:
         found = map_system(
             arguments.arch, arguments.workload, params=spec.read_params(arguments), cache=not arguments.no_cache,
-            on_progress=tell, **given,
+            on_progress=tell, **{name: value for name, value in given.items() if value is not None},
         )  # fmt: skip
     return cli.show(arguments, found)
 
@@ -175,7 +175,7 @@ def _map_shared(variants: Sequence[Variant], arguments: argparse.Namespace) -> i
     from accelsim.search.family import map_family
     from accelsim.show.report.search import families_report
 
-    names = ("output", "html", "pareto", "top", "sensitivity", "plot", "mapspace", "factors", "sample")
+    names = ("output", "html", "pareto", "top", "sensitivity", "plot", "sample")
     cli.refuse(arguments, "not with --shared-mapping", *names)
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems have no shared mappings")
@@ -195,7 +195,8 @@ def _map_shared(variants: Sequence[Variant], arguments: argparse.Namespace) -> i
         for shapes in zip(*chosen, strict=True):
             family = map_family(
                 first.architecture, shapes, asked.objective, constraints=first.constraints(shapes[0]),
-                budget=asked.budget, workers=asked.jobs, on_progress=asked.telling(shapes[0].name),
+                uneven=asked.options.uneven, imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget,
+                workers=asked.jobs, on_progress=asked.telling(shapes[0].name),
             )  # fmt: skip
             found.append((shapes[0].name, family))
             if signalled():

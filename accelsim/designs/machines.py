@@ -128,7 +128,7 @@ def energy_alone(architecture: Architecture, mapper: Mapper) -> bool:
     """Whether the best mapping follows from the energies alone, so that no bandwidth changes it."""
     limited = mapper.constraints is not None and bool(mapper.constraints.on_costs)
     leaks = any(action == "leak" for _, _, action in architecture.energy.entries)
-    return Objective.parse(mapper.objective).alone == "energy" and mapper.seconds is None and not leaks and not limited
+    return Objective.parse(mapper.options.objective).alone == "energy" and not (mapper.seconds or leaks or limited)
 
 
 def unlimited(architecture: Architecture) -> Architecture:
@@ -147,7 +147,7 @@ def layer_hash(einsum: Einsum) -> str:
 
 def mapper_hash(mapper: Mapper) -> str:
     """Hash of what is asked of the mapper, and of the version and the code that answer."""
-    requested = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, mapper.constraints)
+    requested = (mapper.options, mapper.seconds, mapper.constraints)
     return content_hash([__version__, hash_of_code(), plain(requested)])
 
 

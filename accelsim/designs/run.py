@@ -86,8 +86,7 @@ class _DesignsRun(store.SweepRun):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        mapper = self.sweep.mapper
-        self.tables_bound = self.sweep.prune and not (mapper.uneven or mapper.imperfect or mapper.pad)
+        self.tables_bound = self.sweep.prune and self.sweep.mapper.options.narrow
         self.made: dict[int, Machine] = {}
         self.waves: list[list[store.Record]] = []
         self.closed = 0

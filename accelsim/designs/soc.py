@@ -34,7 +34,7 @@ from accelsim.inputs.units import RATES, QuantityError, Rate, listed, parse_ener
 from accelsim.inputs.workload import OPERATIONS, Einsum, Workload, sliced
 from accelsim.model.limits import LevelPort, least_bytes
 from accelsim.results.cache import MapOptions, ResultCache, Searched, content_key, map_with_cache, search_once
-from accelsim.search.result import SearchResult
+from accelsim.search.result import SearchedSpace, SearchResult
 from accelsim.search.stopping import Budget
 
 _TOLERANCE = 1e-6
@@ -77,6 +77,7 @@ class LayerCost:
     """What one run of a layer costs on a core, and by how much the least may be lower, relative to it.
 
     `least_bytes`: what any mapping moves through the shared memory at least, where `memory_bytes` is that of this one.
+    `gap` is of the mappings `space` that were searched, `even_gap` of the even ones with perfect factors among them.
     """
 
     energy_pj: float
@@ -84,13 +85,16 @@ class LayerCost:
     memory_bytes: float
     least_bytes: float
     gap: float = 0.0
+    even_gap: float = 0.0
+    space: SearchedSpace | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """A network on a system: the costs of each layer on each core (None: it cannot), and who runs what.
 
-    `why_not` says why a core cannot run a layer. `gap`: by how much the best possible may be lower, relative to it.
+    `why_not` says why a core cannot run a layer. `gap`: by how much the best possible may be lower, relative to it;
+    `even_gap`: the best with even mappings with perfect factors.
     """
 
     system: System
@@ -100,12 +104,18 @@ class Assigned:
     why_not: Mapping[tuple[str, str], str]
     assignment: Assignment
     gap: float
+    even_gap: float
     transfer_bits: float
 
     @property
     def proved(self) -> bool:
         """Whether no assignment, with any mappings, is better."""
         return self.gap == 0.0
+
+    @property
+    def spaces(self) -> list[SearchedSpace]:
+        """The mappings that were searched for layers on machines."""
+        return [cost.space for row in self.costs for cost in row if cost is not None and cost.space is not None]
 
     def runs(self, layer: int) -> list[tuple[str, int, LayerCost]]:
         """Cores that run a layer, how often, and what a run costs there."""
@@ -275,6 +285,7 @@ def map_on_system(
     workload: Workload,
     objective: str = "energy",
     *,
+    options: MapOptions | None = None,
     budget: Budget | None = None,
     cache: ResultCache | None = None,
     workers: int | None = None,
@@ -282,13 +293,13 @@ def map_on_system(
 ) -> Assigned:
     """Map each layer on each core that can run it, and assign layers to cores; see `accelsim.map_system`.
 
-    Layers are mapped for energy, or for cycles. A layer that no edge leads to follows the one before. For throughput
-    the cores are at work on different runs. Raises NoValidMappingError if no core can run some layer,
-    KeyboardInterrupt if the user ends a search.
+    Layers are mapped for energy, or for cycles; `options` have the rest. A layer that no edge leads to follows the one
+    before. For throughput the cores are at work on different runs. Raises NoValidMappingError if no core can run some
+    layer, KeyboardInterrupt if the user ends a search.
     """
     if objective not in OBJECTIVES:
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")
-    goal = "energy" if objective == "energy" else "cycles"
+    asked = replace(options or MapOptions(), objective="energy" if objective == "energy" else "cycles")
     search = partial(map_with_cache, cache=cache, budget=budget, workers=workers)
     searched: Searched = {}
     rows: list[tuple[LayerCost | None, ...]] = []
@@ -298,7 +309,7 @@ def map_on_system(
         for core in system.cores:
             if on_progress is not None:
                 on_progress(f"{einsum.name} on {core.name} ({number}/{len(workload.layers)})")
-            found = _cost(core, einsum, goal, searched, search)
+            found = _cost(core, einsum, asked, searched, search)
             if isinstance(found, str):
                 why[einsum.name, core.name] = found
             row.append(None if isinstance(found, str) else found)
@@ -309,20 +320,20 @@ def map_on_system(
     costs = _costs(system, workload, rows)
     solve = {"energy": least_energy, "latency": least_latency, "throughput": most_throughput}[objective]
     assignment = solve(costs)
-    least = assignment
-    if any(cost is not None and cost != _at_least(cost) for row in rows for cost in row):
-        lower = [tuple(cost and _at_least(cost) for cost in row) for row in rows]
-        least = solve(_costs(system, workload, lower))
     transfer = costs.transfer_bits([int(row.argmax()) for row in assignment.runs])
-    gap = max(0.0, assignment.value / least.bound - 1.0) if least.bound > 0 else 0.0
-    gap = gap if gap > _TOLERANCE else 0.0
-    return Assigned(system, workload, objective, tuple(rows), why, assignment, gap, transfer)
+    gaps = []
+    for which in ("gap", "even_gap"):
+        lower = [tuple(cost and _at_least(cost, getattr(cost, which)) for cost in row) for row in rows]
+        bound = assignment.bound if lower == rows else solve(_costs(system, workload, lower)).bound
+        gap = max(0.0, assignment.value / bound - 1.0) if bound > 0 else 0.0
+        gaps.append(gap if gap > _TOLERANCE else 0.0)
+    return Assigned(system, workload, objective, tuple(rows), why, assignment, gaps[0], gaps[1], transfer)
 
 
-def _at_least(cost: LayerCost) -> LayerCost:
-    """What no mapping falls below."""
-    by = 1 + cost.gap
-    return replace(cost, energy_pj=cost.energy_pj / by, seconds=cost.seconds / by, memory_bytes=cost.least_bytes, gap=0)
+def _at_least(cost: LayerCost, gap: float) -> LayerCost:
+    """What no mapping falls below, of which the best is lower by a gap at most."""
+    by = 1 + gap
+    return replace(cost, energy_pj=cost.energy_pj / by, seconds=cost.seconds / by, memory_bytes=cost.least_bytes)
 
 
 def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost | None]]) -> CoreCosts:
@@ -357,7 +368,7 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
 
 
 def _cost(
-    core: Core, einsum: Einsum, goal: str, searched: Searched, solve: Callable[..., SearchResult]
+    core: Core, einsum: Einsum, options: MapOptions, searched: Searched, solve: Callable[..., SearchResult]
 ) -> LayerCost | str:
     """What a run of a layer costs on a core, or why it cannot run it; equal ones are searched once."""
     many = core.operations.get(einsum.operation)
@@ -365,7 +376,7 @@ def _cost(
         return f"it does {listed(core.operations)}"
     if isinstance(core.machine, Gpu):
         return _on_gpu(core, core.machine, einsum)
-    machine, options, constraints = _doing(core.machine, many), MapOptions(objective=goal), None
+    machine, constraints = _doing(core.machine, many), None
     einsum = sliced(einsum, machine.slices)
     try:
         if isinstance(core.constraints, Path):
@@ -383,12 +394,16 @@ def _cost(
         return str(error)
     if search.stop == "interrupted":
         raise KeyboardInterrupt
-    best, proof = search.best, search.certificate
+    best, proof = search.best, search.proof
+    even = next(iter(search.parts), proof)
+    assert proof is not None  # the exact search proves something always
+    assert even is not None
     assert machine.clock_hz is not None  # as `_core` has seen to
     moved = best.offchip_words * machine.levels[0].word_bits / 8
     seconds = best.cycles / machine.clock_hz
     least = least_bytes(machine, einsum, LevelPort(machine.levels[0].name, "", 0.0))
-    return LayerCost(best.energy_pj, seconds, moved, least, proof.gap if proof else 0.0)
+    even_gap = replace(even, value=proof.value, bound=min(even.bound, proof.value)).gap
+    return LayerCost(best.energy_pj, seconds, moved, least, proof.gap, even_gap, proof.space)
 
 
 def _doing(machine: Architecture, many: int) -> Architecture:
@@ -418,7 +433,7 @@ def system_json(found: Assigned) -> dict[str, Any]:
     return {
         "system": found.system.name,
         "workload": found.workload.name,
-        **{name: getattr(found, name) for name in ("objective", "proved", "gap", "energy_pj")},
+        **{name: getattr(found, name) for name in ("objective", "proved", "gap", "even_gap", "energy_pj")},
         "seconds": found.assignment.value if found.objective != "energy" else None,
         "busy_s": found.busy_s(),
         "transfer_bits": found.transfer_bits,

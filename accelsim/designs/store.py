@@ -313,7 +313,8 @@ class SweepRun:
         self.machines, self.loads = machines.Machines(self.sweep), machines.Loads(self.sweep)
         mapper = self.sweep.mapper
         if self.sweep.joint:
-            mapper = replace(mapper, objective=suited_objective(self.sweep.objectives))
+            options = replace(mapper.options, objective=suited_objective(self.sweep.objectives))
+            mapper = replace(mapper, options=options)
         self.plan = Plan(tuple(self.loads.einsums), mapper)
         self.mapper_hash = machines.mapper_hash(mapper)
         self.records: list[Record] = []

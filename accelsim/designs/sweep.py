@@ -24,6 +24,7 @@ from accelsim.inputs.params import parameter_names
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import AREA_UNITS, AREAS, listed, near_miss, quoted
 from accelsim.inputs.workload import read_factors
+from accelsim.results.cache import MAPSPACES, MapOptions
 
 SETTINGS = fields.mapping_of(fields.scalar(forms.text(), lambda text: text.strip() or None, "one value"))
 """Reader of parameters with one value each."""
@@ -111,10 +112,7 @@ OBJECTIVES = tuple(COLUMNS)
 class Mapper:
     """What is asked of the mapper for each layer."""
 
-    objective: str = "energy"
-    uneven: bool = False
-    imperfect: str | tuple[str, ...] = ()
-    pad: str | tuple[str, ...] = ()
+    options: MapOptions
     seconds: float | None = None
     constraints: Constraints | None = None
     constraints_file: File | None = None
@@ -166,8 +164,8 @@ _NETWORK: Keys = {
 }
 _MAPPER: Keys = {
     "objective": Key(fields.text, "objective of the mapper, as `map --objective`", "suits `objectives`"),
-    "mapspace": Key(fields.one_of(("even", "uneven"), "a map space"), "mappings that are searched", "even"),
-    "factors": Key(factors, "as `map --factors`, such as `imperfect:M,K`", "perfect"),
+    "mapspace": Key(fields.one_of(tuple(MAPSPACES), "a map space"), "as `map --mapspace`", "auto"),
+    "factors": Key(factors, "as `map --factors`, such as `imperfect:M,K`", "auto"),
     "time_limit": Key(positive, "time limit for each layer", "none", "s"),
     "constraints": Key(fields.text, "constraints for all layers: a file or name", "none"),
 }
@@ -273,7 +271,7 @@ def read_sweep(
     if share > 1:
         problems.add(body, f"within {share:g} of a point is no share", "give one from 0 to 1, such as 1%")
     _refuse_not_joint(top, body, objectives, strategy, joint=joint, share=share)
-    mapper = _mapper(top, objectives, file.path)
+    mapper = _mapper(top, objectives, file.path, joint=joint)
     if sure and architecture is not None:
         read = checking.check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
     if len(problems) == before and architecture is not None:
@@ -382,8 +380,11 @@ def suited_objective(objectives: Collection[str]) -> str:
     return "edp" if "edp" in objectives or (fast and "energy" in objectives) else "cycles" if fast else "energy"
 
 
-def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
-    """Read what the mapper is asked; by default it makes small what the designs are judged by."""
+def _mapper(top: Fields, objectives: frozenset[str], beside: Path, *, joint: bool) -> Mapper:
+    """Read what the mapper is asked; by default it makes small what the designs are judged by.
+
+    A joint front is proved, by default that of even mappings with perfect factors.
+    """
     requested = top.inner("map", _MAPPER)
     objective = requested.value("objective", suited_objective(objectives))
     try:
@@ -391,10 +392,13 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     except AccelsimError as error:
         requested.wrong("objective", str(error))
     seconds: float = requested.value("time_limit", 0.0)
-    given = requested.value("constraints", "")
-    file = find_file(given, "constraints", requested.get("constraints"), beside, top.problems) if given else None
+    name: str = requested.value("constraints", "")
+    file = find_file(name, "constraints", requested.get("constraints"), beside, top.problems) if name else None
     document = fields.open_document(file.path, "constraints", {}, top.problems) if file else None
     constraints = read_constraints(document.body, top.problems) if document else None
-    remainders, padded = requested.value("factors", ((), ()))
-    uneven = requested.value("mapspace", "even") == "uneven"
-    return Mapper(objective, uneven, remainders, padded, seconds or None, constraints, file)
+    given: tuple[str | tuple[str, ...], str | tuple[str, ...]] = requested.value("factors", ("auto", ()))
+    (remainders, padded), uneven = given, MAPSPACES[requested.value("mapspace", "auto")]
+    if joint:
+        uneven, remainders = bool(uneven), () if remainders == "auto" else remainders
+    options = MapOptions(objective, "exact", uneven=uneven, imperfect=remainders, pad=padded, walks=not seconds)
+    return Mapper(options, seconds or None, constraints, file)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -38,12 +39,12 @@ _RESULT = {
     "network": "text", "layer": "text", "repeat": "int", "weight": "float", "status": "text", "macs": "int",
     "energy_pj": "float", "cycles": "float", "utilization": "float", "bottleneck": "text", "offchip_words": "int",
     "energy_by_component": "text", "mapping": "text", "objective": "text", "value": "float", "bound": "float",
-    "proved": "bool", "nodes": "int", "evaluated": "int", "stop": "text", "bound_energy_pj": "float",
-    "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text", "architecture_sha256": "text",
-    "workload_sha256": "text",
+    "proved": "bool", "space": "text", "proved_among": "text", "nodes": "int", "evaluated": "int", "stop": "text",
+    "bound_energy_pj": "float", "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text",
+    "architecture_sha256": "text", "workload_sha256": "text",
 }  # fmt: skip
 _COSTS = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "offchip_words", "energy_by_component", "key")
-_PROOF = ("mapping", "value", "bound", "proved", "nodes", "evaluated", "stop")
+_PROOF = ("mapping", "value", "bound", "proved", "space", "proved_among", "nodes", "evaluated", "stop")
 """What a row of a layer has of the work that costs its mapping, and of the one that found it."""
 _POINT = {"point": "int", "choices": "text", "choice": "int"}
 """Columns of a joint front: a point of a design with the numbers of its mappings, a layer each; such a number."""
@@ -132,20 +133,30 @@ def result_rows(explored: store.Explored) -> list[dict[str, Any]]:
             row: dict[str, Any] = {**head, "network": network.name, "layer": layer.name, "repeat": layer.repeat}
             row |= {"weight": network.weight / (network.yields[sweep.per] if sweep.per else 1)}
             row |= {"status": record.status, "version": __version__, "macs": layer.macs}
-            row |= {**hashes, "workload_sha256": of_networks[network.name], "objective": sweep.mapper.objective}
+            row |= {**hashes, "workload_sha256": of_networks[network.name], "objective": sweep.mapper.options.objective}
             if record.bounds:
                 row |= {"bound_energy_pj": record.bounds[at].energy_pj, "bound_cycles": record.bounds[at].cycles}
             if record.keys:
                 row |= {name: rows[record.keys[different]][name] for name in _COSTS}
-                row |= {name: rows[record.searches[different]][name] for name in _PROOF}
+                row |= {name: rows[record.searches[different]].get(name) for name in _PROOF}
             found.append(row)
     return found
+
+
+def _proved(explored: store.Explored) -> list[dict[str, Any]]:
+    """How many searches of layers looked at which mappings, and among which of these the best one is proved optimal."""
+    keys = {key for record in explored.records for key in record.searches}
+    rows = (row for key in keys if (row := explored.store.rows[key])["status"] == "mapped")
+    found = Counter((row["space"], row["proved_among"]) for row in rows)
+    return [
+        {"space": space, "proved_among": proved, "searches": many} for (space, proved), many in sorted(found.items())
+    ]
 
 
 def write_tables(explored: store.Explored) -> None:
     """Write the tables of a sweep, and what they come from, into its folder; as Parquet too, where pyarrow is there."""
     columns = {"design": "int", **{p.name: column_kind(p) for p in explored.sweep.parameters}}
-    said = about(explored.sweep)
+    said = {**about(explored.sweep), "proved": _proved(explored)}
     if explored.joint is not None:
         columns, said = {**columns, **_POINT}, {**said, "joint": explored.joint.about()}
     files = {ABOUT: to_json(said).encode()}
@@ -198,7 +209,7 @@ def about(sweep: Sweep) -> dict[str, Any]:
         "seed": sweep.seed,
         "pruned": sweep.prune,
         "networks": {network.name: network.weight for network in sweep.networks},
-        "mapper_objective": sweep.mapper.objective,
+        "mapper_objective": sweep.mapper.options.objective,
     }
 
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from accelsim import __version__
@@ -132,7 +132,7 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
     found = _result_row(result)
     if searched:
         proof = Certificate(float(row["value"]), float(row["bound"]), row["nodes"], row["evaluated"], 0)
-        found["value"] = Objective.parse(plan.mapper.objective).of(result)
+        found["value"] = Objective.parse(plan.mapper.options.objective).of(result)
         found["proved"] = proof.proved and row["stop"] == "exhausted"
     wrong = [name for name, value in found.items() if not _same(row[name], value)]
     return f"{wrong[0]} is {row[wrong[0]]}, and {found[wrong[0]]} by its mapping and bound" if wrong else ""
@@ -160,20 +160,21 @@ def _same(kept: Any, found: Any) -> bool:
 
 def _asked(mapper: Mapper) -> dict[str, Any]:
     """What every search of a sweep is asked for, in one process."""
-    names = ("constraints", "uneven", "imperfect", "pad")
     budget = None if mapper.seconds is None else Budget(seconds=mapper.seconds)
-    return {**{name: getattr(mapper, name) for name in names}, "budget": budget, "workers": 1}
+    return {"constraints": mapper.constraints, "budget": budget, "workers": 1}
 
 
 def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRow:
     from accelsim.search.mapper import map_einsum
 
-    found = map_einsum(architecture, einsum, objective=mapper.objective, method="exact", **_asked(mapper))
+    found = map_einsum(architecture, einsum, **asdict(mapper.options), **_asked(mapper))
     if found.stop == "interrupted":
         raise KeyboardInterrupt
     proof = found.certificate
     assert proof is not None  # the exact search proves something always
+    parts = [part for part in (*found.parts, found.proof) if part is not None and part.proved]
     certificate = {name: getattr(proof, name) for name in ("value", "bound", "proved", "nodes", "evaluated")}
+    certificate |= {"space": str(found.space), "proved_among": str(parts[-1].space) if parts else ""}
     return {**_result_row(found.best), "mapping": mapping_text(found.best.mapping), "stop": found.stop, **certificate}
 
 
@@ -181,11 +182,14 @@ def _front(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> WorkRo
     """Mappings that no other one beats in energy and cycles, or the best one where only one of these counts."""
     from accelsim.search.exact.front import map_front
 
-    if mapper.objective != "edp":
+    options = mapper.options
+    if options.objective != "edp":
         row = _mapped(mapper, architecture, einsum)
         points = [{"energy_pj": row["energy_pj"], "cycles": row["cycles"], "mapping": json.loads(row["mapping"])}]
         return {**row, "mapping": json.dumps(points, separators=(",", ":"))}
-    found = map_front(architecture, einsum, **_asked(mapper))
+    found = map_front(
+        architecture, einsum, uneven=options.uneven, imperfect=options.imperfect, pad=options.pad, **_asked(mapper)
+    )
     if found.stop == "interrupted":
         raise KeyboardInterrupt
     points = [

@@ -37,7 +37,7 @@ from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
-from accelsim.search.result import Certificate
+from accelsim.search.result import Certificate, SearchedSpace
 from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heeding
 
 SHARE_OF_WALKS = 0.25
@@ -52,7 +52,8 @@ _ROUNDED = 1 - 1e-11
 class _UnfusedLayer:
     """Mappings of a layer by itself, for the prices that are asked for.
 
-    `least`: energy [pJ] and cycles that none falls below, where it is not proved that these are the best.
+    `least`: energy [pJ] and cycles that no even one with perfect factors falls below, where it is not proved that none
+    of these is better.
     """
 
     results: tuple[Result, ...]
@@ -62,7 +63,7 @@ class _UnfusedLayer:
         """The layer as a row of its own."""
         result = price.best(self.results)
         value = price.of(result)
-        bound = value[0] if self.least is None else price.value(*self.least)[0]
+        bound = value[0] if self.least is None else min(value[0], price.value(*self.least)[0])
         return _RowCost(value, bound, Segment((einsum,), 1, (result,), result, None))
 
 
@@ -91,6 +92,8 @@ class NetworkSearch:
     workers: int | None
     on_progress: OnProgress | None
     rules: Mapping[str, Constraints | None]  # of layers by name
+    options: MapOptions = field(default_factory=MapOptions)  # of the mappings of layers by themselves
+    spaces: list[SearchedSpace] = field(default_factory=list)  # mappings that were searched for these
     mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)  # layers by themselves, by name
     equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
     looked: set[str] = field(default_factory=set)  # chains that were looked at
@@ -177,7 +180,7 @@ class NetworkSearch:
 
     def key(self, einsum: Einsum) -> str:
         """Content of the problem that a layer by itself is."""
-        return content_key(self.architecture, einsum, MapOptions(), self.rules.get(einsum.name))
+        return content_key(self.architecture, einsum, self.options, self.rules.get(einsum.name))
 
     def map_again(self, before: Budget) -> None:
         """Search once more for layers that are not proved by themselves, as long as each has more time than before."""
@@ -206,13 +209,14 @@ class NetworkSearch:
         search = map_with_cache(
             self.architecture,
             einsum,
-            MapOptions("energy" if energy else "cycles"),
+            replace(self.options, objective="energy" if energy else "cycles"),
             self.cache,
             constraints=self.rules.get(einsum.name),
             budget=self.budget(),
             workers=self.workers,
         )
-        proof = search.certificate
+        self.spaces.append(search.space)
+        proof = next(iter(search.parts), search.certificate)  # the first part is even mappings with perfect factors
         if proof is None or proof.proved:
             return _UnfusedLayer((search.best,), None)
         self.solutions.stop = search.stop
@@ -222,8 +226,11 @@ class NetworkSearch:
         """Front of energy and cycles of a layer, or what of it is found in time."""
         from accelsim.search.exact.front import map_front
 
-        rules = self.rules.get(einsum.name)
-        found = map_front(self.architecture, einsum, constraints=rules, budget=self.budget(), workers=self.workers)
+        found = map_front(
+            self.architecture, einsum, constraints=self.rules.get(einsum.name), uneven=self.options.uneven,
+            imperfect=self.options.imperfect, pad=self.options.pad, budget=self.budget(), workers=self.workers,
+        )  # fmt: skip
+        self.spaces += [each.space for each in (found.ends or (found,))]
         if found.stop == "interrupted":
             raise KeyboardInterrupt
         if found.stop == "exhausted":
@@ -267,6 +274,7 @@ def fuse(
     chain: Sequence[str] = (),
     longest: int | None = None,
     seconds: float | None = None,
+    options: MapOptions | None = None,
     cache: ResultCache | None = None,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
@@ -274,9 +282,10 @@ def fuse(
     """Find the chains of consecutive layers to fuse, and how, and prove that nothing in the space is better.
 
     As `accelsim.fuse`; the workload's edges say which layer reads what, and without any, neighbours whose shapes line
-    up are taken to be joined. `constraints` are of each layer by its name, or of all. Raises NoValidMappingError if a
-    layer has no valid mapping, AccelsimError if the objective is unknown, the named layers do not follow each other,
-    or constraints bound what a layer that may be fused costs.
+    up are taken to be joined. `constraints` are of each layer by its name, or of all. `options`: among which mappings
+    the best one of a layer by itself is looked for; parts of fused chains have even ones with perfect factors. Raises
+    NoValidMappingError if a layer has no valid mapping, AccelsimError if the objective is unknown, the named layers do
+    not follow each other, or constraints bound what a layer that may be fused costs.
     """
     goal, started = Objective.parse(objective), time.monotonic()
     goal.powers  # noqa: B018  # raises where there are none
@@ -289,7 +298,9 @@ def fuse(
     until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
     solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
     deadline = None if seconds is None else started + seconds
-    search = NetworkSearch(architecture, solutions, longest, deadline, cache, workers, on_progress, given)
+    search = NetworkSearch(
+        architecture, solutions, longest, deadline, cache, workers, on_progress, given, options or MapOptions()
+    )
     segments, certificate = _best_segments(search, goal, lines)
     stop = "exhausted"
     if search.late:
@@ -312,6 +323,7 @@ def fuse(
         chains=len(search.looked),
         solved=solutions.solved,
         clock_hz=architecture.clock_hz,
+        spaces=tuple(dict.fromkeys(search.spaces)),
         seconds=time.monotonic() - started,
     )
 

@@ -22,7 +22,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.output import certificate_json, result_json
-from accelsim.search.result import Certificate
+from accelsim.search.result import Certificate, SearchedSpace
 
 T = TypeVar("T")
 SAME = 1e-10
@@ -258,7 +258,7 @@ class FusedNetwork:
     segments : tuple of Segment
         All layers, each run in one segment, in the order of the lines.
     certificate : Certificate
-        Of the objective of all segments together.
+        Of the objective of all segments together, among even mappings with perfect factors.
     apart : tuple of Apart
         Neighbours that cannot be fused, and why.
     why_not : str
@@ -274,6 +274,8 @@ class FusedNetwork:
     chains, solved : int
         Chains that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
+    spaces : tuple of SearchedSpace
+        Among which mappings the best one of each layer by itself was looked for.
     """
 
     architecture: str
@@ -290,6 +292,7 @@ class FusedNetwork:
     chains: int
     solved: int
     clock_hz: float | None
+    spaces: tuple[SearchedSpace, ...]
     seconds: float
 
     @property
@@ -321,6 +324,7 @@ def fusion_json(found: FusedNetwork, provenance: Provenance, energies: Sequence[
             "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
             "stop": found.stop,
             "certificate": certificate_json(found.certificate),
+            "spaces_of_unfused_layers": list(map(str, found.spaces)),
             "chains": found.chains,
             "parts_mapped": found.solved,
             "edges_inferred": found.inferred,

@@ -106,7 +106,7 @@ def spread(
 
     def search(objective: str) -> None:
         """Search for the best mapping, or take the one that was kept."""
-        options, budget = MapOptions(objective=objective), clock.budget(objective)
+        options, budget = MapOptions(objective, uneven=False, imperfect=()), clock.budget(objective)
         found = map_with_cache(
             architecture, einsum, options, cache, constraints=constraints, budget=budget, workers=cores
         )

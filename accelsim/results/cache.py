@@ -59,21 +59,29 @@ WAIT_SECONDS = 60.0
 """How long a call waits for those of other processes, which take milliseconds."""
 _TABLE = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, sha256 TEXT, body BLOB)"
 _DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+MAPSPACES = {"auto": None, "even": False, "uneven": True}
+"""`MapOptions.uneven` for each word of a user's."""
 OnTrouble = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """Options of `map_einsum` that change its answer; see there. By default of even mappings alone."""
+    """Options of `map_einsum` that change its answer; see there. By default of all mappings: the one default space."""
 
     objective: str = "energy"
     method: str = "auto"
     top: int = 1
     within: float | None = None
-    uneven: bool | None = False
-    imperfect: str | Sequence[str] = ()
+    uneven: bool | None = None
+    imperfect: str | Sequence[str] = "auto"
     pad: str | Sequence[str] = ()
+    walks: bool = False
     seed: int = 0
+
+    @property
+    def narrow(self) -> bool:
+        """Whether only even mappings with perfect factors are asked for."""
+        return self.uneven is False and not (self.imperfect or self.pad)
 
 
 class DamagedError(OSError):

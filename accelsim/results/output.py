@@ -434,7 +434,8 @@ def family_json(found: FamilyResult) -> dict[str, Any]:
     """What was found for a family, as plain values."""
     rows = [
         {"dims": dict(shape.dims), "energy_pj": cost.energy_pj, "cycles": cost.cycles, "ratio": ratio,
-         "own_energy_pj": own.best.energy_pj, "own_cycles": own.best.cycles}
+         "own_energy_pj": own.best.energy_pj, "own_cycles": own.best.cycles, "own_space": str(own.space),
+         "own_proved": own.proof is not None and own.proof.proved}
         for shape, cost, own, ratio in zip(found.shapes, found.costs, found.optima, found.ratios(), strict=True)
     ]  # fmt: skip
     return {

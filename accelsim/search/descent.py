@@ -139,6 +139,8 @@ class Descent:
 
 def first_steps(space: MapSpace) -> int:
     """Steps of each of the first walks, which together look at no more mappings than there are."""
+    if math.prod(space.many) > SHORT * FIRST_WALKS:
+        return SHORT
     size = space.quick_size
     return SHORT if size is None else min(SHORT, size // FIRST_WALKS)
 

@@ -3,8 +3,9 @@
 A mapping of the largest shape runs a smaller one cut down: each loop has as few passes as that shape needs, outermost
 loops first; so tiles, spatial splits, orders and what levels keep stay, the last tile may be a smaller one, and a tile
 larger than the shape is cut to it (`search.spaces.trim`). The regret of a mapping is the largest share by which its
-value exceeds the own optimum of a shape. All mappings of the largest shape within some share of its optimum are listed;
-every other one has a larger regret than that share.
+value exceeds the best one of a shape. All even mappings with perfect factors of the largest shape within some share of
+their optimum are listed; every other one has a larger regret than that share. The best of all its mappings is tried,
+too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from accelsim.search.stopping import Budget, OnProgress
 
 SHARES = (1e-9, 1e-3, 3e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0, 10.0)
 """Within these of the optimum of the largest shape mappings are listed, one after the other until one is proved."""
+UNFINISHED = "effort", "remainders"
+"""How a search ends that proved what it can of even mappings with perfect factors, and some of others."""
 LISTED = 20_000
 """Mappings that are listed at most: about a millisecond each."""
 
@@ -46,7 +49,7 @@ class FamilyResult:
     optima : tuple of SearchResult
         Of each shape by itself.
     regret, bound : float
-        Its regret as a share, and what no mapping of the family falls below.
+        Its regret as a share, and what none of an even mapping with perfect factors falls below.
     listed : int
         Mappings of the family that were looked at.
     stop : str
@@ -66,7 +69,7 @@ class FamilyResult:
 
     @property
     def proved(self) -> bool:
-        """Whether no mapping of the family has less regret."""
+        """Whether no even mapping of the largest shape with perfect factors has less regret."""
         return self.bound >= self.regret * (1 - 1e-9) - 1e-12
 
     def ratios(self) -> tuple[float, ...]:
@@ -95,6 +98,9 @@ def map_family(
     objective: str = "energy",
     *,
     constraints: Constraints | None = None,
+    uneven: bool | None = None,
+    imperfect: str | Sequence[str] = "auto",
+    pad: str | Sequence[str] = (),
     room: int = LISTED,
     budget: Budget | None = None,
     workers: int | None = None,
@@ -111,6 +117,8 @@ def map_family(
         What regret counts, as for `accelsim.map_einsum`.
     constraints : Constraints, optional
         Of the own optima, and of the mapping on the largest shape.
+    uneven, imperfect, pad
+        Among which mappings the best one of each shape is looked for, as for `accelsim.map_einsum`.
     room : int
         Mappings that are listed at most.
     budget, workers, on_progress
@@ -142,15 +150,16 @@ def map_family(
         left = budget and replace(
             budget, seconds=budget.seconds and max(1e-3, budget.seconds - (time.monotonic() - started))
         )
+        space = {"uneven": uneven, "imperfect": imperfect, "pad": pad} if share is None else {"uneven": False}
         return map_einsum(
-            architecture, einsum, constraints=constraints, objective=objective, method="exact", uneven=False,
-            within=share, top=1 if share is None else room, budget=left, workers=workers, on_progress=on_progress,
+            architecture, einsum, constraints=constraints, objective=objective, method="exact", within=share,
+            top=1 if share is None else room, budget=left, workers=workers, on_progress=on_progress, **space,
         )  # fmt: skip
 
     optima = tuple(search(each) for each in einsums)
     least = [goal.of(each.best) for each in optima]
-    sure = all(each.certificate is not None and each.certificate.proved for each in optima)
-    stop = next((each.stop for each in optima if each.stop != "exhausted"), "exhausted")
+    sure = all(part is not None and part.proved for each in optima for part in (*each.parts, each.certificate)[:1])
+    stop = next((each.stop for each in optima if each.stop not in ("exhausted", *UNFINISHED)), "exhausted")
     best: tuple[float, Result, tuple[Result, ...]] | None = None
     tried: set[str] = set()
     bound = 0.0
@@ -168,7 +177,8 @@ def map_family(
                 best = _better(architecture, einsums, top, result, least, goal, best)
         if share and stop == "exhausted":
             complete = found.within is not None and found.within[1] <= len(ranked)
-            reached = share if complete else ratio(goal.of(ranked[-1]), least[top]) - 1.0
+            last = (1.0 + share) * goal.of(ranked[0]) if complete else goal.of(ranked[-1])
+            reached = ratio(last, least[top]) - 1.0
             bound = max(bound, min(reached, best[0] if best else reached))
             stop = "exhausted" if complete else "room"
         if stop != "exhausted" or (best is not None and share and best[0] <= bound + 1e-12):

@@ -113,6 +113,7 @@ def map_einsum(
     uneven: bool | None = None,
     imperfect: str | Sequence[str] = (),
     pad: str | Sequence[str] = (),
+    walks: bool = False,
     budget: Budget | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -124,9 +125,9 @@ def map_einsum(
     exact unless the budget counts mappings). `imperfect`: dimensions whose loops may leave remainders, `all` of them,
     or `auto`: after the mappings with perfect factors those with remainders, for some seconds or as long as the
     budget's. `uneven`: None is even mappings, then uneven ones in the same way, where neither some remainders nor
-    padding are asked for. Where mappings are listed, these are even ones with perfect factors, after the best one; so
-    are all on machines that do something about zeros. `within` lists up to `top` mappings, or 1000. A random search has
-    5 seconds where nothing is said.
+    padding are asked for. `walks`: walks alone look for both, some tenths of a second. Where mappings are listed, these
+    are even ones with perfect factors, after the best one; so are all on machines that do something about zeros.
+    `within` lists up to `top` mappings, or 1000. A random search has 5 seconds where nothing is said.
 
     Raises NoValidMappingError if no mapping is valid (or none was seen), which says which rule removed how many, and
     AccelsimError if the objective or method is unknown, or an exhaustive search would be too long.
@@ -169,7 +170,7 @@ def map_einsum(
         )  # fmt: skip
         if (auto or (uneven is None and not listed)) and not (imperfect or pad or architecture.saves_zeros):
             dims = widened(architecture, einsum) if auto else frozenset[str]()
-            return find(Spaces.of(space), wider=Wider(uneven, dims))
+            return find(Spaces.of(space), wider=Wider(uneven, dims, walks))
         padded = [*padded_einsums(einsum, bounds)]
         return with_remainders(
             einsum,

@@ -23,6 +23,8 @@ from accelsim.search.result import Certificate
 from accelsim.search.stopping import Budget, OnProgress, Progress
 from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS
 
+FEW_SHAPES = 100
+"""Tile shapes of a space that is searched where walks look for mappings of larger ones: some hundredths of a second."""
 SHARE_OF_WALKS, MOST_WALKING = 0.4, 1.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 
@@ -79,7 +81,7 @@ class Aim:
     """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping.
 
     `most_nodes`: partial mappings of a space after which the search is given up; `most_shapes`: tile shapes, about, of
-    a space that is searched at all.
+    a space that is searched at all; `FEW_SHAPES`: walks look for mappings of larger ones, few of them.
     `fewer`: where too many dimensions may leave remainders, a search of fewer follows, and there is no answer.
     """
 
@@ -91,6 +93,11 @@ class Aim:
     most_nodes: int = NO_END
     fewer: bool = False
     most_shapes: float = math.inf
+
+    @property
+    def walks_alone(self) -> bool:
+        """Whether larger spaces are not searched until anything is proved."""
+        return self.most_shapes == FEW_SHAPES
 
     def solver(
         self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False, best: Result | None = None

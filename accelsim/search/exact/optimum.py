@@ -35,6 +35,8 @@ MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
 LAST_WALKS = 8
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
+WALKS, ROUNDINGS = 2, 6
+"""Where walks alone look for mappings, how many there are in a space, and ways to round bounds up."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 ALL = 8192
@@ -67,7 +69,7 @@ def best_of(spaces: Spaces, aim: Aim, solver: Solver | None = None, solved: Solv
             elif spaces.uneven and space.uneven and not space.imperfect and aim.known is None:
                 walk_in(space, space, aim, solved, aim.watch.end)
             if number == 0 and space.imperfect and aim.known is None:
-                for rounded in rounded_spaces(space):
+                for rounded in itertools.islice(rounded_spaces(space), ROUNDINGS if aim.walks_alone else None):
                     walk_in(rounded, space, aim, solved, aim.watch.end)
             if floor >= solved.value * (1 - SURE):  # a walk found what nothing falls below
                 solved.bound = min(solved.bound, floor)
@@ -98,7 +100,7 @@ def walk_in(space: MapSpace, target: MapSpace, aim: Aim, solved: Solved, deadlin
 
 def walk_on(descent: Descent, target: MapSpace, aim: Aim, solved: Solved, deadline: float | None) -> None:
     """Take some walks, and keep the best mapping found if it is better than the best so far."""
-    found = descent.go(FIRST_WALKS, deadline)
+    found = descent.go(WALKS if aim.walks_alone else FIRST_WALKS, deadline)
     if found is None or (descent.space is target and found.value >= solved.value):
         return
     if descent.space is target:

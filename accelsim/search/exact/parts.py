@@ -12,7 +12,7 @@ from accelsim.inputs.workload import Einsum, padded_einsums, rounded_bounds, sha
 from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact.aim import Aim, Solved
+from accelsim.search.exact.aim import FEW_SHAPES, Aim, Solved
 from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.coarse import coarse_bound
 from accelsim.search.exact.incumbents import SURE
@@ -49,10 +49,13 @@ class Wider:
         Whether uneven mappings are; None: where the time is not limited, as many as it takes a few seconds.
     imperfect : frozenset of str
         Dimensions whose loops may leave remainders.
+    walks : bool
+        Whether walks alone look for these, some tenths of a second, and prove nothing but of a few tile shapes.
     """
 
     uneven: bool | None
     imperfect: frozenset[str]
+    walks: bool = False
 
 
 def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[Certificate], Spaces]:
@@ -75,6 +78,9 @@ def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[
     walked, perfect = [merged(first)], [merged(first)]
     kinds = [(uneven, remainders) for uneven, remainders in WEIGHTS if wider.imperfect or not remainders]
     kinds = [kind for kind in kinds if not (kind[0] and wider.uneven is False)]
+    has_dma = any(level.dma is not None for level in machine.levels)
+    if wider.walks and len(kinds) > 1 and not has_dma:  # walks through uneven mappings find even ones, too
+        kinds.remove((False, True))
     left = EVEN + sum(WEIGHTS[kind] for kind in kinds)
     aim_of_part = aim.in_share(EVEN / left)
     left -= EVEN
@@ -85,11 +91,12 @@ def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[
     hopeless = solved.best is None and solved.stop == "exhausted" and none_is_valid(first)
     for uneven, remainders in kinds:
         dims = wider.imperfect if remainders else frozenset[str]()
-        fixed_tiles = uneven and dims and any(level.dma is not None for level in machine.levels)
+        fixed_tiles = uneven and dims and has_dma
         aim_of_part = aim.in_share(WEIGHTS[uneven, remainders] / left)
         left -= WEIGHTS[uneven, remainders]
         if not limited and (dims or wider.uneven is None):
             aim_of_part = _in_moderation(aim_of_part, uneven=uneven, remainders=bool(dims))
+            aim_of_part = replace(aim_of_part, most_shapes=FEW_SHAPES) if wider.walks else aim_of_part
         space = SearchedSpace(uneven, tuple(sorted(dims)))
         try:
             if dims and not uneven and not hopeless:
@@ -138,7 +145,7 @@ def _search_part(spaces: Spaces, aim: Aim, before: Solved) -> Solved:
 
 def _bound_coarsely(spaces: Spaces, aim: Aim, found: Solved) -> None:
     """Where a search left mappings open, bound their energy by coarse tables, which are ready soon on any machine."""
-    if found.certificate.proved or found.best is None or not aim.objective.counts("energy"):
+    if found.certificate.proved or found.best is None or not aim.objective.counts("energy") or aim.walks_alone:
         return
     deadline, least = aim.watch.deadline, math.inf
     memory, work = aim.watch.budget.memory_bytes or MOST_BYTES, math.inf

@@ -31,6 +31,7 @@ from accelsim.show.report import (
     percent,
     share,
     times,
+    verdicts,
     wider_operands,
     widths_line,
 )
@@ -338,7 +339,9 @@ def _verdict(found: FusedNetwork) -> str:
     if not goal.alone:  # it is no column of the table
         gain = ratio(goal.value(found.unfused.energy_pj, found.unfused.cycles), proof.value)
         product = f"{found.objective} {objective_value(found.objective, proof.value)}, {times(gain)} less; "
-    return f"{product}{known(proof.gap, SearchedSpace())}: {chains}"
+    space, even = common_space(found.spaces or [SearchedSpace()]), SearchedSpace()
+    alone = f"; unfused layers: best found of {mappings_of(space)}" if space.uneven or space.imperfect else ""
+    return f"{product}{known(proof.gap, even)}: {chains}{alone}"
 
 
 def _notes(found: FusedNetwork) -> list[str]:
@@ -470,7 +473,9 @@ def system_line(found: Assigned) -> str:
 
 
 def _of_assignment(found: Assigned) -> str:
-    return known(0.0 if found.proved else found.gap, SearchedSpace())
+    space = common_space(found.spaces or [SearchedSpace()])
+    wide = found.even_gap == 0.0 < found.gap
+    return verdicts.partly(SearchedSpace(), space, found.gap) if wide else known(found.gap, space)
 
 
 def system_report(found: Assigned) -> Iterator[Piece]:

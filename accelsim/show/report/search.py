@@ -245,6 +245,9 @@ def families_report(
             proof = f"not proved: lower bound {100 * family.bound:.3g} %"
         at = f" at {worst}" if family.regret > 0 else ""
         yield f"worst loss   {100 * family.regret:.3g} % of {family.objective}{at}, {proof}"
+        proofs = [own.proof for own in family.optima if own.proof is not None]
+        space, sure = common_space([each.space for each in proofs]), all(each.proved for each in proofs)
+        yield f"own optima   {proved(space) if sure else f'best found of {mappings_of(space)}'}"
         yield f"mapping      {nest_line(family.largest)}"
 
 

@@ -287,7 +287,25 @@ def sweep_head(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piece]
     yield f"Pareto-optimal ({', '.join(about['objectives'])}): {len(best):,}{of}{others}"
     if joint:
         yield from _joint_lines(joint, rows)
+    yield from map(whole, _proved_lines(about.get("proved", ())))
     yield from _why_not(rows, counts)
+
+
+def _proved_lines(proved: Sequence[Row]) -> Iterator[str]:
+    """Among which mappings the best one of each layer was looked for, and among which it is proved.
+
+    >>> searched = {"space": "even and uneven mappings with remainders in K", "searches": 3}
+    >>> print(*_proved_lines([{**searched, "proved_among": ""}]))
+    3 layer searches: best found of even and uneven mappings with remainders
+    """
+    counts = Counter[tuple[str, ...]]()
+    for each in proved:
+        words = (each[at].partition(" in ")[0].partition(" and bounds ")[0] for at in ("space", "proved_among"))
+        counts[tuple(words)] += each["searches"]
+    for (space, among), many in counts.items():
+        said = [f"optimal (proved) among {among}"] if among else []
+        said += [f"best found of {space}"] if space != among else []
+        yield f"{many:,} layer search{'es' if many > 1 else ''}: {'; '.join(said)}"
 
 
 def _designs(many: int) -> str:
@@ -337,7 +355,8 @@ def _joint_lines(joint: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
     if not left:
         more = f" by more than {100 * joint['within']:g} % in energy and time" if joint["within"] else ""
         small = " within the area budget" if any(row["status"] == "over_area" for row in rows) else ""
-        yield whole(f"front proved: no design of the {every:,}{small} with any even mapping dominates it{more}")
+        said = f"no design of the {every:,}{small} with any even mapping with perfect factors dominates it{more}"
+        yield whole(f"front proved: {said}")
         return
     said = f"front not proved: {len(left):,} of the {every:,} designs may dominate it"
     why = next((row["reason"] for row in rows if row["design"] in left and row["reason"]), "")

@@ -86,8 +86,13 @@ def verdict(search: SearchResult) -> str:
         if near.gap > _MUCH_LESS * proof.gap:
             return f"{above(proof.gap)} ({_unfinished(search)})"
         return f"{above(near.gap)} of {mappings_of(near.space)}; of all {above(proof.gap)} ({_unfinished(search)})"
-    beyond = "with remainders" if proof.space.imperfect and not part.space.imperfect else "of even and uneven ones"
-    return f"{proved(part.space)}; {above(proof.gap)} {beyond}"
+    return partly(part.space, proof.space, proof.gap)
+
+
+def partly(part: SearchedSpace, space: SearchedSpace, gap: float | None) -> str:
+    """That a result is optimal in a part of a space, and how far it is at most from the optimum of the whole."""
+    beyond = "with remainders" if space.imperfect and not part.imperfect else "of even and uneven ones"
+    return f"{proved(part)}; {above(gap)} {beyond}"
 
 
 _gap = operator.attrgetter("gap")
