@@ -299,7 +299,8 @@ def map_on_system(
     """
     if objective not in OBJECTIVES:
         raise AccelsimError(f"objective '{objective}' is none of a system; write {listed(OBJECTIVES)}")
-    asked = replace(options or MapOptions(), objective="energy" if objective == "energy" else "cycles")
+    walks = budget is None or budget.seconds is None  # else each core would take seconds for each layer
+    asked = replace(options or MapOptions(), objective="energy" if objective == "energy" else "cycles", walks=walks)
     search = partial(map_with_cache, cache=cache, budget=budget, workers=workers)
     searched: Searched = {}
     rows: list[tuple[LayerCost | None, ...]] = []
