@@ -1,4 +1,4 @@
-"""The tables and the memo of the exact mapper: what they bound, and that no use of them loses a mapping."""
+"""The tables of the exact mapper: what they bound, and that no use of them loses a mapping."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, mapper, memo_kernel, orders, relaxation, solve
+from accelsim.search.exact import bounds, mapper, orders, relaxation, solve
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
@@ -316,31 +316,6 @@ def test_nodes_of_a_level__share_its_room_for_partial_sums(psums, lack_room):
     contexts = solver.relaxation.filled.energy.around[2].contexts
     beside = [each for each in contexts if each.parents.count(1) > 1 == each.parents[output]]
     assert {each.tight for each in beside} == {lack_room}
-
-
-def test_memo__drops_nodes_and_changes_no_optimum(monkeypatch):
-    """With no room, with room for one set of places, which each node fights for, and with all of it.
-
-    In the last seeds nodes differ in nothing but in what networks share.
-    """
-    nodes = {0: 0, memo_kernel.PLACES: 0, solve.MEMO: 0}
-    for seed in (*range(80), 156, 296, 566, 923, 974):
-        machine, einsum, constraints = problem(seed)
-        known = truth(machine, einsum, constraints, MOST)
-        if known is None or not known.valid:
-            continue
-        space = MapSpace(encode(machine, einsum), constraints)
-        for places in nodes:
-            monkeypatch.setattr(solve, "MEMO", places)
-            for power in ((1.0, 0.0), (1.0, 1.0)):
-                solver = Solver(space, cycles=power[1] > 0)
-                outcome = solver.search(objective=product(*power))
-
-                assert same(float(outcome.found.value[0]), known.best(*power)), (seed, places, power)
-                nodes[places] += outcome.nodes
-
-    assert list(nodes.values()) == sorted(nodes.values(), reverse=True)
-    assert nodes[solve.MEMO] < nodes[0]
 
 
 @pytest.mark.parametrize("group", range(4))

@@ -185,18 +185,6 @@ def overlap_problem(seed):
     return with_overlaps(machine, einsum, random.Random(seed)), einsum, constraints
 
 
-@pytest.mark.parametrize("powers", [(0.0, 1.0), (1.0, 1.0)])
-def test_memo__tells_apart_what_all_else_waits_for(powers):
-    """In some of these a node that is dropped for what another waited for had the best mapping below it."""
-    for seed in (746, 847, 1185, 1535, 1610, 1681, 1770, 2062, 2160, 2448, 2668, 2691, 2772, 2844, 3221):
-        machine, einsum, constraints = problem(seed)
-        machine = with_overlaps(machine, einsum, random.Random(seed))
-        known = truth(machine, einsum, constraints, MOST)
-        assert known is not None
-        outcome = Solver(MapSpace(encode(machine, einsum), constraints), cycles=True).search(objective=product(*powers))
-        assert float(outcome.found.value[0]) == pytest.approx(known.best(*powers), rel=1e-9), seed
-
-
 @pytest.mark.parametrize("group", range(4))
 def test_tables__bound_what_all_else_waits_for_from_below(group, monkeypatch):
     """No bound at the root exceeds the fastest mapping, nor the fastest order of any mapping's factors.

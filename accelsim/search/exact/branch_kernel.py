@@ -26,7 +26,6 @@ from accelsim.search.exact.estimate_kernel import (
 )
 from accelsim.search.exact.incumbents import ANY, Goal, Incumbents
 from accelsim.search.exact.least_remainders_kernel import share_left
-from accelsim.search.exact.memo_kernel import Memo, beaten_before
 from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -245,9 +244,7 @@ def _find_route(problem: SearchProblem, node: SearchNode, level: int) -> bool:
 
 
 @jit
-def next_spread(
-    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, memo: Memo, level: int
-) -> bool:
+def next_spread(problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, level: int) -> bool:
     """Go to the next way to spread and to keep that may lead to something better."""
     c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
@@ -312,8 +309,6 @@ def next_spread(
         if pieces == 0:
             pieces = mix_statuses(problem, node, level, WITHIN_TILE)
         if passes(goal, found, bound_of(problem, goal, found, node, level + 1, WITHIN_TILE, shape, pieces)):
-            if memo.level.shape[0] > 0 and beaten_before(problem, memo, node, level + 1, shape):
-                continue
             node.spreads[level + 1, WITHIN_TILE] = passing_spreads(goal, found, g, node, level + 1)
             return True
         if goal.energy_only[0] and not shapes.leaves_any[0]:
@@ -455,9 +450,7 @@ def _ends(goal: Goal, found: Incumbents, stop: Ints1) -> bool:
 
 
 @jit
-def _look_inside(
-    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, memo: Memo, stop: Ints1
-) -> bool:
+def _look_inside(problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, stop: Ints1) -> bool:
     """Look through everything inside a shape around the outermost network; False if that ended early."""
     c = problem.c
     levels, level, phase = c.fanout.shape[0], ROOT, TIME
@@ -470,7 +463,7 @@ def _look_inside(
             else:
                 level -= 1
                 phase = SPACE
-        elif not next_spread(problem, goal, found, node, memo, level):
+        elif not next_spread(problem, goal, found, node, level):
             phase = TIME
         elif level == levels - 1:
             settle(problem, goal, found, node)
@@ -488,7 +481,6 @@ def explore(
     goal: Goal,
     found: Incumbents,
     node: SearchNode,
-    memo: Memo,
     begin: Ints1,
     bounds: Floats1,
     stop: Ints1,
@@ -518,5 +510,5 @@ def explore(
             node.mid[0, d] = rest // shapes.stride[d]
             rest -= node.mid[0, d] * shapes.stride[d]
         node.cursor[0, ORDER], node.cursor[0, BEGUN] = -1, 0
-        if not _look_inside(problem, goal, found, node, memo, stop):
+        if not _look_inside(problem, goal, found, node, stop):
             found.open[0] = min(found.open[0], bounds[root])

@@ -1,36 +1,12 @@
-"""Fills and drains in the search: cycles at least, and their part of the memo key; compiled."""
+"""Fills and drains in the search: cycles at least; compiled."""
 
 from __future__ import annotations
 
-from accelsim.model.detail import DOWN, FILLS, LEAVING, PARTIAL, READS, TILE, UP, UPDATES, USED
-from accelsim.model.encode import ALL_OVERLAP, Constants
+from accelsim.model.detail import USED
 from accelsim.model.jit import jit
 from accelsim.model.ports import port_cycles
-from accelsim.model.records import Uints1
 from accelsim.search.exact.incumbents import SURE
-from accelsim.search.exact.memo_key import mix_key
 from accelsim.search.exact.node import SearchNode, SearchProblem
-
-
-@jit
-def mix_waits(c: Constants, node: SearchNode, key: Uints1, level: int) -> None:
-    """Add the words of known transfers that all else waits for, and what decides how long those further in take."""
-    s = node.s
-    keep, output = node.mapping.keep[0], c.output[0]
-    for t in range(c.whole.shape[0]):
-        parent, groups = node.parent[level, t], 1
-        for lv in range(parent, level):
-            groups *= s.at[lv, t, UP if t == output else DOWN]
-        mix_key(key, groups)
-        mix_key(key, s.level[parent, USED])
-        waits = False
-        for lv in range(level, -1, -1):
-            if keep[lv, t]:
-                for k in (READS, UPDATES, PARTIAL):
-                    mix_key(key, s.at[lv, t, k] if waits else 0)
-                waits = c.overlap[lv] != ALL_OVERLAP
-                for each in (s.at[lv, t, TILE], s.at[lv, t, FILLS], s.level[lv, LEAVING]):
-                    mix_key(key, each if waits else 0)
 
 
 @jit

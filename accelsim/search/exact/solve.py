@@ -31,7 +31,6 @@ from accelsim.search.exact.incumbents import (
     merge,
     revalued,
 )
-from accelsim.search.exact.memo_kernel import Memo, make_memo
 from accelsim.search.exact.node import make_node, search_problem
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import Grid
@@ -49,10 +48,6 @@ DIVE_SECONDS = 0.1
 """How long a first mapping near the bound is looked for, where time is short."""
 LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
-MEMO = 1 << 18
-"""Nodes that each piece of a wave remembers at most."""
-LEAST_MEMO = 256
-"""Nodes that it remembers at least; where there are few mappings, one or two for each."""
 NO_END = 1 << 62
 FINER = "finer"
 """Why a search pauses if these tables are to be made."""
@@ -242,7 +237,7 @@ class Solver:
             goal.limit[0] = values[0] * factor
             timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self._halt)
             timer.start()
-            self._explore(goal, total, begin, values, make_memo(self.space.encoded.constants, 0))
+            self._explore(goal, total, begin, values)
             timer.cancel()
             self.stop[0] = 0
             if total.many[0] or self._is_interrupted():
@@ -263,7 +258,6 @@ class Solver:
     ) -> str:
         """Look through some root shapes; returns why it ended early, or nothing."""
         first, stop = 0, ""
-        memos: list[Memo] = []
         size = len(begin) if self.relaxation.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
@@ -280,10 +274,9 @@ class Solver:
                     break
                 parts = [self._copy_of(total) for _ in range(pieces)]
                 rows = [slice(first + k, last, pieces) for k in range(pieces)]
-                memos += [self._make_memo(goal, len(total.value)) for _ in range(pieces - len(memos))]
                 jobs = [
-                    pool.submit(self._explore, goal, part, begin[row], values[row], memo)
-                    for part, row, memo in zip(parts, rows, memos, strict=False)
+                    pool.submit(self._explore, goal, part, begin[row], values[row])
+                    for part, row in zip(parts, rows, strict=True)
                 ]
                 stop = self._await(jobs, deadline, on_poll)
                 for job in jobs:
@@ -318,25 +311,7 @@ class Solver:
             mine[rows] = other[rows]
         return part
 
-    def _make_memo(self, goal: Goal, room: int) -> Memo:
-        """A memo for one piece of each wave, of nodes that all of these look through."""
-        c = self.space.encoded.constants
-        grouped = (c.nodes[:, 1] - c.nodes[:, 0] > 1).any()
-        share = grouped and len(set(c.role.tolist())) < len(c.role)  # tensors of several nodes one partition
-        useless = (
-            goal.kind[0] != BEST
-            or room > 1
-            or self.relaxation.grid.shapes.ragged.any()
-            or c.windowed[c.output[0]]
-            or (c.partitioned.any() and (share or c.two_widths[0]))
-        )
-        timed = not goal.energy_only[0] or bool(c.leak.any())
-        words = self.relaxation.problem.words
-        size = self.space.quick_size
-        places = MEMO if size is None else min(MEMO, 1 << (LEAST_MEMO + size).bit_length())
-        return make_memo(c, 0 if useless else places, timed=timed, words=words)
-
-    def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
+    def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats) -> None:
         grid, tables, kept = self.relaxation.grid, self.relaxation.filled.tables, self._kept
         if getattr(kept, "tables", None) is not tables:  # each thread has a node, which begins anew at each root
             kept.tables, kept.problem, kept.node = tables, search_problem(grid, tables), make_node(grid, tables)
@@ -345,7 +320,6 @@ class Solver:
             goal,
             part,
             kept.node,
-            memo,
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,
