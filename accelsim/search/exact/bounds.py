@@ -20,7 +20,7 @@ from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, CostTable
-from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, look_inside, turn
+from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, turn
 from accelsim.search.exact.worth import Worth
 
 MOST_SPREAD_TILES = 30_000_000
@@ -71,7 +71,6 @@ class BoundsMaker(TablePlan):
             tiles = tiles[self.layout.mirror.half[tiles]]
             if level < self.levels - 1 and live.any():
                 tiles = tiles[live[:, tiles].any(axis=0)]
-            least = self._look_inside(level, further, tiles)
             live, inner = self._wanted("around", level, around.contexts), np.ascontiguousarray(live.T)
             bounds.work += len(tiles) * len(self.grid.bounding[level].spread) * int(costs.sum())
             most = max(1, AT_ONCE // (around.lanes * self.shapes.total))
@@ -79,7 +78,7 @@ class BoundsMaker(TablePlan):
                 values = np.empty((len(rows), *self._sizes("around", level), self.shapes.total))
                 for first in range(0, len(rows), most):
                     part, out = rows[first : first + most], values[first : first + most]
-                    self._spread(level, part, live[part], tiles, further, least, inner, out)
+                    self._spread(level, part, live[part], tiles, further, inner, out)
                 self._keep("around", level, around, rows, values, live)
             self._keep_zeros(around, costs, live)
             if level:
@@ -133,7 +132,6 @@ class BoundsMaker(TablePlan):
         wanted: Bools,
         tiles: Ints,
         further: CostTable | None,
-        least: Floats,
         live: Bools,
         found: Floats,
     ) -> None:
@@ -144,7 +142,7 @@ class BoundsMaker(TablePlan):
         rows : int64[*]
         wanted : bool[*, S]
             Their shapes that are to be looked at.
-        tiles, least, live
+        tiles, live
             As for `sweep_network`.
         found : float64[*, Q, A, B, S]
             Filled.
@@ -172,7 +170,6 @@ class BoundsMaker(TablePlan):
             entries=self.bounds.values,
             first_of=first_of,
             place=place,
-            least=least,
             out=out,
             s=make_detail(self.encoded),
             scratch=scratch,
@@ -180,21 +177,10 @@ class BoundsMaker(TablePlan):
         first, go = 0, max(1, IN_ONE_GO // max(1, entries))
         while first < len(tiles):
             begun = self._look_at_clock()
-            sweep_network(sweep._replace(tiles=tiles[first : first + go], least=least[first : first + go]))
+            sweep_network(sweep._replace(tiles=tiles[first : first + go]))
             first += go
             go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
         turn(out.reshape(self.shapes.total, len(rows), -1, statuses), in_lanes(found))
-
-    def _look_inside(self, level: int, further: CostTable | None, tiles: Ints) -> Floats:
-        """The least entries of some tiles, as `sweep_network` reads them: float64[*, C', 2 * I]."""
-        after = self.bounds.networks[level].worth.after
-        if further is None:
-            return np.empty((len(tiles), 1, 2 * len(after)))
-        self._look_at_clock()
-        least = np.empty((len(tiles), len(further.contexts), 2 * len(after)))
-        lanes = np.array([len(further.copies), len(further.edges), len(further.statuses)])
-        look_inside(self.bounds.values, further.first, further.place, lanes, tiles, after, least)
-        return least
 
     def _wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
         """Which states may be worth filling: bool[C, S]."""
@@ -274,7 +260,6 @@ class BoundsMaker(TablePlan):
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
         dims, statuses = len(self.encoded.dims), len(self.layout.around_statuses[level])
         inner = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
-        many = len(self.grid.bounding[level].spread)
         return NetworkScratch(
             tile=np.zeros(dims, np.int64),
             mid=np.zeros(dims, np.int64),
@@ -282,7 +267,6 @@ class BoundsMaker(TablePlan):
             y=np.ones((self.levels, dims), np.int64),
             words=np.zeros(self.tensors),
             largest=np.zeros(self.tensors),
-            stays=np.zeros(self.tensors),
             comes_once=np.zeros(self.tensors),
             staying=np.zeros((len(self.layout.orders) + 1, self.tensors)),
             most=np.zeros(len(self.layout.moves)),
@@ -298,18 +282,10 @@ class BoundsMaker(TablePlan):
             copies=np.zeros(2),
             chord=np.zeros(2),
             saved=np.zeros(2),
-            pair=np.zeros((pairs, 4), np.int64),
+            pair=np.zeros((pairs, 3), np.int64),
             slot=np.zeros(len(self.edges[level + 1]), np.int64),
             cost=np.zeros(statuses),
             further=np.zeros(len(self.copies[level + 1]) * len(self.edges[level + 1]) * inner),
-            option=np.zeros(many, np.int64),
-            around=np.zeros(many, np.int64),
-            edge=np.zeros(many, np.int64),
-            moved=np.zeros((self.tensors, many)),
-            shares=np.zeros((self.tensors, many)),
-            ways=np.zeros((1 << self.tensors, many)),
-            least=np.zeros((2 * len(self.bounds.networks[level].worth.after), many)),
-            worthless=np.zeros((pairs, many), np.bool_),
         )
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> Bools:

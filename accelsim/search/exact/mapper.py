@@ -25,7 +25,7 @@ from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer, widest
 from accelsim.search.exact.parts import Wider, search_parts
 from accelsim.search.exact.splits_kernel import pick_splits
-from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, lay_shapes, look_inside, turn
+from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, lay_shapes, turn
 from accelsim.search.result import MOST_TIES, Certificate, SearchedSpace, SearchResult
 from accelsim.search.spaces import Spaces, diagnose
 from accelsim.search.stopping import Budget, OnProgress
@@ -195,7 +195,6 @@ KERNELS = (
     lay_shapes,
     lay_beside,
     lay_apart,
-    look_inside,
     list_pairs,
     fit_axes,
     share_resting,

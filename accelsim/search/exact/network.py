@@ -29,34 +29,6 @@ from accelsim.search.exact.shapes import Options, Shapes
 
 
 @record
-class Verdicts(NamedTuple):
-    """Which ways to spread and keep are worth it at a network; docs/papers/exact-mapper.md, Lemma 18.
-
-    Here I counts what the innermost loop outside the network may be, no loop among it.
-    """
-
-    state: Ints1
-    """int64[C]: number of the context's state; contexts of one state follow each other and share the verdict."""
-    fewest: Floats2
-    """float64[C, T]: least share of the tensor's reads (or updates) that networks further out leave."""
-    shares: Floats2
-    """float64[C, T]: cost of a word that leaves the network for the parent, as `Spreading.shares`, at the share
-    `fewest`."""
-    room: Floats2
-    """float64[C, B]: most that a mapping may cost from the network inwards, for each class of spread."""
-    off: Floats2
-    """float64[C, 3]: what is taken off at most for one copy of the output and for the most copies, and where the latter
-    lies between the copies of the table, 0..1."""
-    moved: Floats2
-    """float64[T, 2 * I]: 1 if the innermost loop outside moves the tensor and the tensor has no window; the I columns
-    twice, for one copy of the output and for the most."""
-    split: Bools2
-    """bool[I, S]: whether the innermost loop outside a shape may be of this kind."""
-    after: Bools2
-    """bool[I, Q']: which sets of statuses the next tiles can have inside an innermost loop of this kind."""
-
-
-@record
 class Spreading(NamedTuple):
     """What the sweep over a network reads besides machine and options.
 
@@ -139,8 +111,6 @@ class Spreading(NamedTuple):
     """bool[I, D]: dimensions whose loops are of each kind."""
     orders: Ints2
     """int64[*, I]: all orders of the kinds; none where no dimension leaves remainders."""
-    worth: Verdicts
-    """Verdicts: which ways to spread and keep are worth it."""
     image: Ints1
     """int64[S]: shape that costs the same if dimensions change places, as `Mirror.image`."""
     becomes: Ints1
@@ -151,8 +121,7 @@ class Spreading(NamedTuple):
 class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
-    L = levels, N = options of one tile. Unless said otherwise, a row is about the tile and the option that the sweep is
-    at.
+    L = levels. All is about the tile and the option that the sweep is at.
     """
 
     tile: Ints1
@@ -167,8 +136,6 @@ class NetworkScratch(NamedTuple):
     """float64[T]: words that enter all tiles at least, if the next loop outside moves the tensor."""
     largest: Floats1
     """float64[T]: largest share of the tensor's words that rest, over all rows of `staying`."""
-    stays: Floats1
-    """float64[T]: the largest share of the words that rest, without words that come only once."""
     comes_once: Floats1
     """float64[T]: share of the words that come if loops which do not move the tensor bring none."""
     staying: Floats2
@@ -201,31 +168,13 @@ class NetworkScratch(NamedTuple):
     saved: Floats1
     """float64[A]: what `copies` save at most, where the table inside tells none apart."""
     pair: Ints2
-    """int64[*, 4]: context; choice of what the next level keeps; kind of context inside; and the pair whose verdict
-    holds."""
+    """int64[*, 3]: context; choice of what the next level keeps; kind of context inside."""
     slot: Ints1
     """int64[B']: class of spread at this level, for each class of the next one."""
     cost: Floats1
     """float64[Q]: cost of the traffic over the network, for each set of statuses."""
     further: Floats1
     """float64[A' * B' * Q']: cost to go at the next tiles, mixed from the contexts inside."""
-    option: Ints1
-    """int64[N]: options that lead to the tile."""
-    around: Ints1
-    """int64[N]: shape around the network to which each option leads."""
-    edge: Ints1
-    """int64[N]: class of spread at this level, with the largest class of the next one."""
-    moved: Floats2
-    """float64[T, N]: words that enter all tiles at least, without the largest share that rests."""
-    shares: Floats2
-    """float64[T, N]: share of the children that take words of their own, if the tensor passes the next level."""
-    ways: Floats2
-    """float64[2**T, N]: weights of the contexts inside, as `weight` has them for one option."""
-    least: Floats2
-    """float64[2 * I, N]: least cost from the network inwards, for each innermost loop outside as in `Verdicts`: first
-    with one copy of the output, then with the most."""
-    worthless: Bools2
-    """bool[*, N]: whether the option is not worth it for a pair."""
 
 
 @record
@@ -256,9 +205,6 @@ class NetworkSweep(NamedTuple):
     """int64[C']: as `CostTable.first`."""
     place: Int32s2
     """int32[C', S]: as `CostTable.place`."""
-    least: Floats3
-    """float64[*, C', 2 * I]: the least entry at each tile, for one copy of the output and the most, for each innermost
-    loop outside."""
     out: Floats5
     """float64[S, C, A, B, Q]: lowered."""
     s: Detail
@@ -284,11 +230,4 @@ def only(spreading: Spreading, contexts: Ints) -> Spreading:
         complete=p.complete[contexts],
         target=p.target[contexts],
         near=p.near[contexts],
-        worth=p.worth._replace(
-            state=p.worth.state[contexts],
-            fewest=p.worth.fewest[contexts],
-            shares=p.worth.shares[contexts],
-            room=p.worth.room[contexts],
-            off=p.worth.off[contexts],
-        ),
     )

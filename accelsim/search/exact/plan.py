@@ -14,16 +14,13 @@ import numpy as np
 from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, Bools, Floats, Ints
 from accelsim.model.records import Int16s2
 from accelsim.search.exact.layout import NodeTiles
-from accelsim.search.exact.network import Spreading, Verdicts
-from accelsim.search.exact.orders import NONE, Statuses
+from accelsim.search.exact.network import Spreading
+from accelsim.search.exact.orders import Statuses
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, Sieve
 from accelsim.search.exact.worth import Worth
 from accelsim.search.stopping import asked
-
-ALIKE = 1.5
-"""Contexts for each state from which on choices that are not worth it are looked for: they share the verdict."""
 
 
 class TablePlan(OutputCosts):
@@ -221,39 +218,10 @@ class TablePlan(OutputCosts):
             moves=self.layout.moves,
             loops=self.layout.loops,
             orders=self.layout.orders,
-            worth=self._verdicts(level, contexts, parent),
             image=self.layout.mirror.image,
             becomes=self.layout.around_images[level],
         )
         return spreading, inner
-
-    def _verdicts(self, level: int, contexts: list[Context], parents: Ints) -> Verdicts:
-        """What tells which ways to spread and keep are worth it at a network."""
-        window, around = self.layout.structure.window, self.layout.around_statuses[level]
-        inner = self.layout.told.inner[level]
-        many = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
-        number = {state: at for at, state in enumerate(dict.fromkeys(context.state for context in contexts))}
-        loops = self.sieve.innermost if self.sieve and len(contexts) >= ALIKE * len(number) else []
-        moved, after = np.zeros((len(loops), self.tensors), np.bool_), np.zeros((len(loops), many), np.bool_)
-        for i, (each, _) in enumerate(loops):
-            moved[i, [t for t in each if not self.c.windowed[t]]] = True
-            after[i, [inner[q] for q, some in enumerate(around) if all(some[t] == NONE for t in each - {window})]] = (
-                True
-            )
-        fewest = self.layout.least[level][parents, np.arange(self.tensors)]
-        room, off = np.full((len(contexts), len(self.edges[level])), np.inf), np.zeros((len(contexts), 3))
-        if self.sieve and loops:
-            room, off = self.sieve.limits(level, contexts, self.copies[level])
-        return Verdicts(
-            state=np.array([number[context.state] for context in contexts]),
-            fewest=fewest,
-            shares=self._shares(level, parents, fewest),
-            room=room,
-            off=off,
-            moved=np.tile(moved.T.astype(np.float64), 2),
-            split=np.array([split for _, split in loops], np.bool_).reshape(-1, self.shapes.total),
-            after=after,
-        )
 
     def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
         """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].

@@ -303,13 +303,6 @@ class Sieve:
         states = self.states.get((kind, level), {})
         return states.get(state, states.get((*state[:-1], 0)))
 
-    def limits(self, level: int, contexts: list[Context], copies: Floats) -> tuple[Floats, Floats]:
-        """`Verdicts.room` and `Verdicts.off` of the network of a level."""
-        outside = [sum(self.outside[parent, t] for t, parent in enumerate(each.parents)) for each in contexts]
-        room = self.caps[level] - np.array(outside)[:, None]
-        off = [self._counted_off(level, each.parents, copies) for each in contexts]
-        return np.asarray(room + SLACK * np.abs(self.caps[level])), np.array(off)
-
     def _counted_off(self, level: int, parents: Parents, copies: Floats) -> tuple[float, float, float]:
         """What is counted off at most for one copy of the output, for the most, and where these lie on the chord."""
         parent = parents[self.output]
