@@ -28,7 +28,6 @@ from accelsim.model.oracle import Tile, walk_tile
 from accelsim.model.time_oracle import walk_fills
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
-from accelsim.search.exact import relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.value_kernel import CYCLES
@@ -186,12 +185,11 @@ def overlap_problem(seed):
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_tables__bound_what_all_else_waits_for_from_below(group, monkeypatch):
+def test_tables__bound_what_all_else_waits_for_from_below(group):
     """No bound at the root exceeds the fastest mapping, nor the fastest order of any mapping's factors.
 
     With the tables of all ports, which leave out what takes longer.
     """
-    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
     looked = 0
     for seed in (*range(group, 2 * PROBLEMS, 4), SHARED[group]):
         case = overlap_problem(seed)

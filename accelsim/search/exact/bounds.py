@@ -72,7 +72,6 @@ class BoundsMaker(TablePlan):
             if level < self.levels - 1 and live.any():
                 tiles = tiles[live[:, tiles].any(axis=0)]
             live, inner = self._wanted("around", level, around.contexts), np.ascontiguousarray(live.T)
-            bounds.work += len(tiles) * len(self.grid.bounding[level].spread) * int(costs.sum())
             most = max(1, AT_ONCE // (around.lanes * self.shapes.total))
             for rows in self._by_state(around.contexts, np.flatnonzero(costs), most):
                 values = np.empty((len(rows), *self._sizes("around", level), self.shapes.total))
@@ -193,9 +192,6 @@ class BoundsMaker(TablePlan):
         for m, context in enumerate(contexts if kind == "inside" or end - first > 1 else ()):
             k = sets.get(tuple(parent == first for parent in context.parents))
             found[m] &= k is not None and fits[k]  # what nodes further out hold fits with a smaller tile, too
-            if kind == "inside" and context.room:  # they hold no less than that of this tile
-                held = self.layout.words_kept(level)[0 if context.tight else 1, k]
-                found[m] &= np.searchsorted(self.layout.rooms[level], held, side="right") <= context.room
         return found
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
@@ -234,7 +230,6 @@ class BoundsMaker(TablePlan):
     def _reserve(self, contexts: list[list[Context]]) -> None:
         """Make room for all tables; of a part of them, that turn out to be worth it, if all are too many."""
         bounds, tables, room = self.bounds, self._tables(contexts), self._room(contexts)
-        bounds.dense = bounds.work = self._entries(contexts)
         lanes = [math.prod(self._sizes(kind, level)) for kind, level, _ in tables]
         wanted = sum(int(self._wanted(*table).sum()) * each for table, each in zip(tables, lanes, strict=True))
         most = 1 if self.grid.space.uneven else WORTH_IT

@@ -31,10 +31,8 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.ports import PortBounds
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy
-from accelsim.search.exact.tables import Bounds, Context, Laid
+from accelsim.search.exact.tables import Bounds, Laid
 
-NO_ROOM = 1 << 62
-"""Words that no level holds."""
 MOST_IN_TURN = 500_000
 """Pairs of ways to spread over two networks that are looked at, at most, for what compute units do in turn."""
 
@@ -79,30 +77,17 @@ def make_cost_tables(
     edges = np.ones((levels + 1, max(len(table.edges) for table in bounds.around)))
     spreads = np.ones(levels + 1, np.int64)
     context = np.full((levels, 2 * (2 * levels) ** tensors), -1, np.int64)
-    most = 1 + max(len(each) for each in layout_of(grid).rooms)
-    rooms = np.full((levels, most), NO_ROOM)
-    in_room = np.full((levels, max(len(table.contexts) for table in bounds.around), most), -1, np.int64)
     for level, table in enumerate(bounds.around):
         spreads[level] = len(table.edges)
         edges[level, : spreads[level]] = table.edges
-        first_of: dict[Context, int] = {}
-        known = layout_of(grid).rooms[level]
-        rooms[level, 0], rooms[level, 1 : 1 + len(known)] = 0, known
         for number, found in enumerate(table.contexts):
-            base = first_of.setdefault(found._replace(room=0), number)
-            in_room[level, base, slice(found.room, found.room + 1) if found.room else slice(None)] = number
             for low in itertools.product((0, 1), repeat=0 if bounds.corners else tensors):
                 code = 0
                 for t, (parent, share) in enumerate(zip(found.parents, found.shares, strict=True)):
                     code = (code * levels + parent) * 2 + (share < 1.0 if bounds.corners else low[t])
-                context[level, 2 * code + found.tight] = base
-        for alike, number in first_of.items():  # where there is none that is tight, the other one is a bound
-            other = first_of.get(alike._replace(tight=False), -1)
-            if alike.tight and other >= 0:
-                lacks = in_room[level, number] < 0
-                in_room[level, number, lacks] = in_room[level, other, lacks]
+                context[level, 2 * code + found.tight] = number
         loose, tight = context[level, ::2], context[level, 1::2]
-        tight[tight < 0] = loose[tight < 0]
+        tight[tight < 0] = loose[tight < 0]  # where there is none that is tight, the other one is a bound
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = order_first[:, :1], orders[:0]
@@ -143,9 +128,6 @@ def make_cost_tables(
         edges=edges,
         spreads=spreads,
         context=context,
-        rooms=rooms,
-        in_room=in_room,
-        sums=layout.sums,
         least=bounds.least,
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),

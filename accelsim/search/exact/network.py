@@ -30,10 +30,7 @@ from accelsim.search.exact.shapes import Options, Shapes
 
 @record
 class Spreading(NamedTuple):
-    """What the sweep over a network reads besides machine and options.
-
-    R = classes of words held at the next level.
-    """
+    """What the sweep over a network reads besides machine and options."""
 
     level: Ints1
     """int64[1]: level that the network lies below."""
@@ -47,8 +44,8 @@ class Spreading(NamedTuple):
     like: Ints2
     """int64[C, K]: column of `kinds` for the choice in this context, -1 if the next level may not keep that."""
     kinds: Int16s2
-    """int16[S, *]: kind of context inside that a tile leads to: twice the class of words that storage nodes hold with
-    it, plus 1 if there is no room for partial sums; -1 if the tile does not fit."""
+    """int16[S, *]: kind of context inside that a tile leads to: 1 if there is no room for partial sums, else 0; -1 if
+    the tile does not fit."""
     moves_out: Bools2
     """bool[C, K]: whether the next level's node would stand further out if its tensors rested; each step then costs the
     whole tile."""
@@ -74,7 +71,7 @@ class Spreading(NamedTuple):
     at the parent's port, for each group of children that shares it; what the preload of a systolic array covers; and 1
     if it counts. float64[C, 0, 4] if nothing waits."""
     target: Ints4
-    """int64[C, K, 2 * R + 2, 2**W]: context inside, by its kind and by the tensors that pass and take the lower corner
+    """int64[C, K, 2, 2**W]: context inside, by its kind and by the tensors that pass and take the lower corner
     of their shares, as bits; -1 if there is none."""
     passing: Ints2
     """int64[K, W]: tensors that pass the next level, -1 after the last."""

@@ -82,14 +82,6 @@ class CostTables(NamedTuple):
     context: Ints2
     """int64[L, *]: first context with some parents of the tensors, corners of their shares and `tight`, by a code of
     all three; -1 if there is none."""
-    rooms: Ints2
-    """int64[L, R + 1] [units]: what storage nodes of the level hold at least in each class of words held."""
-    in_room: Ints3
-    """int64[L, *, R + 1]: context for each class of words held, where `context` gives the first one; -1 if there is
-    none."""
-    sums: Ints1
-    """int64[L] [units]: how much larger a partial sum is than a finished word; 0 where the tables do not tell them
-    apart."""
     least: Floats3
     """float64[L, L, T]: least share of a tensor's reads (or updates) that networks between a level and the parent
     leave, by level, then parent; the lower of the two corners between which the tables' entries are mixed."""

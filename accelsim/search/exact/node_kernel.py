@@ -159,13 +159,8 @@ def mix_statuses(problem: SearchProblem, node: SearchNode, level: int, within: i
 @jit
 def place(problem: SearchProblem, node: SearchNode, level: int) -> bool:
     """Contexts at a boundary and their weights, from parents and shares of reads; False if the tables have none."""
-    c, g, s = problem.c, problem.g, node.s
-    tensors, levels, room = c.whole.shape[0], c.fanout.shape[0], 0
-    held, parent = node.held[level], node.parent[level, c.output[0]]
-    if not node.tight[level] and c.nodes[parent, 0] == c.nodes[level, 0]:
-        held += s.at[parent, c.output[0], TILE] * g.sums[level]
-    while room + 1 < g.rooms.shape[1] and g.rooms[level, room + 1] <= held:
-        room += 1
+    c, g = problem.c, problem.g
+    tensors, levels = c.whole.shape[0], c.fanout.shape[0]
     for t in range(tensors):
         least = g.least[level, node.parent[level, t], t]
         node.lower[t] = (1.0 - node.share[level, t]) / (1.0 - least) if least < 1.0 else 0.0
@@ -178,9 +173,9 @@ def place(problem: SearchProblem, node: SearchNode, level: int) -> bool:
         node.weight[level, way], node.context[level, way] = weight, 0
         if weight > 0.0:
             first = g.context[level, 2 * code + node.tight[level]]
-            if first < 0 or g.in_room[level, first, room] < 0:
+            if first < 0:
                 return False
-            node.context[level, way] = g.in_room[level, first, room]
+            node.context[level, way] = first
     return True
 
 

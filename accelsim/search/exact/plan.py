@@ -135,11 +135,9 @@ class TablePlan(OutputCosts):
         inner: list[Context] = []
         held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
-        rooms = 0 if innermost else len(self.layout.rooms[level + 1])
-        room = self._held_before(level, contexts)
         number_like: dict[NodeTiles, int] = {}
         like = np.full((len(contexts), len(keeps)), 0 if innermost else -1, np.int64)
-        target = np.full((len(contexts), len(keeps), 2 * (rooms + 1), 1 << self.tensors), -1, np.int64)
+        target = np.full((len(contexts), len(keeps), 2, 1 << self.tensors), -1, np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
         number: dict[Context, int] = {}
@@ -156,11 +154,10 @@ class TablePlan(OutputCosts):
                 for w, t in enumerate(passes):
                     least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
-                told = rooms > 0 and self._tells_room(level + 1, parents)
-                keeping = NodeTiles(int(held[m, k]), k, context.tight, int(room[m]), told)
+                keeping = NodeTiles(int(held[m, k]), k, context.tight)
                 some = [
                     kind for kind in self.layout.different_kinds(level + 1, keeping)
-                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind % 2, kind // 2))
+                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind))
                 ]  # fmt: skip
                 like[m, k] = number_like.setdefault(keeping, len(number_like)) if some else -1
                 for kind, way in itertools.product(some, range(1 << len(passes))):
@@ -168,7 +165,7 @@ class TablePlan(OutputCosts):
                     for t in range(self.tensors):
                         if not row[t] and (not self.corners or (t in passes and way >> passes.index(t) & 1)):
                             shares[t] = corner[context.parents[t]][t]
-                    further = Context(parents, tuple(shares), bool(kind % 2), kind // 2)
+                    further = Context(parents, tuple(shares), bool(kind))
                     if further not in number:
                         number[further] = len(inner)
                         inner.append(further)
@@ -244,16 +241,6 @@ class TablePlan(OutputCosts):
                 if not before & kept and not late and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
         return found
-
-    def _held_before(self, level: int, contexts: list[Context]) -> Ints:
-        """Words that storage nodes of a level hold at least, by the classes of contexts: int64[C]."""
-        rooms = self.layout.rooms[level]
-        return np.array([rooms[context.room - 1] if context.room else 0 for context in contexts], np.int64)
-
-    def _tells_room(self, level: int, parents: tuple[int, ...]) -> bool:
-        """Whether it counts what the nodes of a level hold so far: they hold some, and further ones may hold more."""
-        first, may_keep = int(self.c.nodes[level, 0]), self.layout.may_keep[level]
-        return first in parents and any(may and parent != first for may, parent in zip(may_keep, parents, strict=True))
 
     def _move_out(self, level: int, contexts: list[Context], keeps: Bools) -> Bools:
         """Where tensors that a level's node keeps would stand further out if they rested: bool[C, K].

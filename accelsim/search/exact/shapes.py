@@ -135,8 +135,6 @@ class Grid:
         Only those of them that let so many compute units be in use, if the other networks use as many as possible.
     every : bool
         Whether all orders and splits are looked at.
-    rooms : bool
-        Whether tables tell apart how many words the storage nodes of a level hold.
     """
 
     space: MapSpace
@@ -145,7 +143,6 @@ class Grid:
     options: tuple[Options, ...]
     least_used: float = 0.0
     every: bool = False
-    rooms: bool = False
 
     @property
     def bounding(self) -> tuple[Options, ...]:

@@ -16,14 +16,13 @@ import numpy as np
 
 from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.encode import Floats, Ints
 from accelsim.search.exact.branch_kernel import explore
 from accelsim.search.exact.incumbents import (
     ANY,
     BEST,
     FRONT,
     SURE,
-    WITHIN,
     Goal,
     Incumbents,
     make_goal,
@@ -34,7 +33,7 @@ from accelsim.search.exact.incumbents import (
 from accelsim.search.exact.node import make_node, search_problem
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.worth import SLACK, Known
+from accelsim.search.exact.worth import Known
 from accelsim.search.stopping import asked, heeding
 
 FIRST_WAVE, PIECES = 8, 8
@@ -49,8 +48,6 @@ DIVE_SECONDS = 0.1
 LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
 NO_END = 1 << 62
-FINER = "finer"
-"""Why a search pauses if these tables are to be made."""
 
 
 @dataclass(slots=True)
@@ -110,11 +107,7 @@ class Solver:
             space, cycles=cycles, words=words, every=every, grid=grid, known=known, deadline=deadline, memory=memory
         )
         self.stop = np.array([0, NO_END], np.int64)
-        self.most_nodes, self.refined_at = NO_END, 0
-        self.settled: Bools
-        """Root shapes that a search has looked through; with finer tables it looks through the others."""
-        self.alike = False
-        """Whether the first tables bound all root shapes alike."""
+        self.most_nodes = NO_END
         self.interrupted = False
 
     def limit(self, most: Floats) -> None:
@@ -161,8 +154,7 @@ class Solver:
             Mappings that other searches of the same space found.
         """
         started = time.monotonic()
-        self.stop[:], self.most_nodes, self.refined_at = (0, NO_END), most_nodes, 0
-        self.settled = np.zeros(self.relaxation.grid.shapes.total, np.bool_)
+        self.stop[:], self.most_nodes = (0, NO_END), most_nodes
         goal = make_goal(
             kind, objective, columns, level, floor=floor,
             energy_only=kind != FRONT and objective.alone == "energy" and not self.relaxation.timed,
@@ -172,7 +164,6 @@ class Solver:
             merge(goal, total, seeds if kind == FRONT else revalued(seeds, objective))
         begin, values = self.relaxation.roots(goal, total)
         least = float(values[0]) if len(values) else math.inf
-        self.alike = len(values) > 1 and float(values[-1]) <= least * (1.0 + SLACK)
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
         none_yet = kind == BEST and len(values) and not total.many[0] and limit == math.inf
         tell = self._teller(on_poll, total, outcome)
@@ -180,20 +171,6 @@ class Solver:
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
-        while stop == FINER:
-            try:
-                self._kept = local()  # the tables so far make room
-                self.relaxation.refine(deadline)
-                self.refined_at = int(total.tally[0])
-                begin, values = self.relaxation.roots(goal, total)
-                least = float(values[0]) if len(values) else math.inf
-                outcome.bound = outcome.root_bound = max(outcome.bound, least)
-                with heeding(self.stop):
-                    stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
-            except TimeoutError:
-                stop = "timeout"
-            except KeyboardInterrupt:
-                stop = "interrupted"
         outcome.stop = stop or "exhausted"
         outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
         outcome.table_bytes = self.relaxation.filled.nbytes
@@ -216,9 +193,8 @@ class Solver:
         room, inside = len(total.value), int(np.searchsorted(values, goal.limit[0] * (1 + SURE), side="right"))
         if room > 1 and kind == BEST:  # a search that goes on finds again what it found before
             total.many[0] = 0
-        rest = ~self.settled[begin[:inside]]
         total.open[0] = math.inf
-        stop = self._look_through(goal, total, begin[:inside][rest], values[:inside][rest], deadline, on_poll)
+        stop = self._look_through(goal, total, begin[:inside], values[:inside], deadline, on_poll)
         beyond = float(values[inside]) if inside < len(values) else math.inf
         best = float(total.value[room - 1]) if total.many[0] == room else math.inf
         outcome.bound = max(outcome.bound, min(float(total.open[0]), beyond, best))
@@ -263,9 +239,7 @@ class Solver:
             while first < len(begin) and not stop:
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
-                coarse = self._coarse_nodes(goal)
-                left, why = min((coarse, FINER), (self.most_nodes, "nodes"))
-                left -= int(total.tally[0])
+                left, why = self.most_nodes - int(total.tally[0]), "nodes"
                 self.stop[1] = left // pieces
                 if deadline is not None and time.monotonic() > deadline:
                     why = "timeout"
@@ -281,24 +255,14 @@ class Solver:
                 stop = self._await(jobs, deadline, on_poll)
                 for job in jobs:
                     job.result()
-                settles = not stop and (goal.kind[0] == FRONT or len(total.value) == 1)
-                for part, row in zip(parts, rows, strict=True):
+                for part in parts:
                     if part.tally[0] > self.stop[1]:
                         stop = stop or why
-                    elif settles:
-                        self.settled[begin[row]] = True
                     merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
             total.open[0] = min(total.open[0], float(values[first]))
         return stop
-
-    def _coarse_nodes(self, goal: Goal) -> int:
-        """Nodes after which finer tables may pay, if the search can begin again."""
-        if goal.kind[0] == WITHIN:
-            return NO_END
-        due = self.relaxation.due(alike=self.alike)
-        return NO_END if due is None else self.refined_at + due
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a wave."""

@@ -35,14 +35,11 @@ class Context(NamedTuple):
     """For each tensor, the share of its reads (or updates) that networks since then leave, 0..1."""
     tight: bool = False
     """Whether the output's parent has no room for its partial sums."""
-    room: int = 0
-    """Class of the words that the storage nodes of the level hold so far, from 1 on; 0 if classes are not told
-    apart."""
 
     @property
     def state(self) -> Parents:
         """What states that are worth filling are told apart by."""
-        return (*self.parents, int(self.tight), self.room)
+        return (*self.parents, int(self.tight))
 
 
 @dataclass(slots=True)
@@ -83,11 +80,6 @@ class CostTable:
     def lanes(self) -> int:
         """Entries of a shape in a context."""
         return len(self.statuses) * len(self.copies) * len(self.edges)
-
-    @property
-    def dense(self) -> int:
-        """Entries, if all shapes were worth it."""
-        return int(self.place.size) * self.lanes
 
     def take(self, m: int, shapes: Ints) -> Floats:
         """The entries of some shapes in a context, infinite where they are not worth it: float64[Q, A, B, *]."""
@@ -147,11 +139,6 @@ class Bounds:
         Row of a `Laid` in which they stand, -1 if in none.
     place, many, first
         Those of all contexts, of the tables around networks first: int32[*, S], int64[*].
-    dense : int
-        Entries that they would have if all shapes were worth it: what it takes to fill them.
-    work : int
-        These, and how often the sweeps over networks spread a tile in a context: what it takes to make
-        them.
     """
 
     grid: Grid
@@ -166,14 +153,12 @@ class Bounds:
     place: Int32s2 = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     many: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    dense: int = 0
     networks: list[Spreading] = field(default_factory=list)
     deepest: list[int] = field(default_factory=list)
     least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     elided: Floats = field(default_factory=lambda: np.zeros(0))
     narrow: Floats = field(default_factory=lambda: np.zeros(0))
     copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
-    work: int = 0
     states: States = field(default_factory=dict)
     numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
@@ -285,7 +270,7 @@ class Sieve:
         known = self._known("inside", level, parents)
         if known is not None and not known.any():
             return True
-        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-2]))
+        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-1]))
         cap = float(self.caps[level].max())
         return bool(least > cap + SLACK * abs(cap))
 
@@ -300,8 +285,7 @@ class Sieve:
 
     def _known(self, kind: str, level: int, state: Parents) -> Bools | None:
         """Which shapes other tables found worth filling in a state: bool[B, S]; None if they do not tell."""
-        states = self.states.get((kind, level), {})
-        return states.get(state, states.get((*state[:-1], 0)))
+        return self.states.get((kind, level), {}).get(state)
 
     def _counted_off(self, level: int, parents: Parents, copies: Floats) -> tuple[float, float, float]:
         """What is counted off at most for one copy of the output, for the most, and where these lie on the chord."""
@@ -363,8 +347,8 @@ class Sieve:
         `entries`: those of each corner, float64[Q, A, B, S]; `after`: of each way for the innermost loop outside
         to move tensors, as `_statuses_after`.
         """
-        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-2]]
-        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-2]) if not kept[t])
+        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-1]]
+        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-1]) if not kept[t])
         cap = self.caps[level] - outside
         cap += SLACK * np.abs(cap)
         found = np.zeros((len(table.edges), len(some)), np.bool_)
