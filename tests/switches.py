@@ -23,7 +23,7 @@ SWITCHES: tuple[tuple[Any, dict[str, tuple[Any, ...]]], ...] = (
     (relaxation, {"FEW_SHAPES": (0,), "SPREADS": (1, 2)}),
     (bounds, {"MOST_COARSE": (0,)}),
     (solve, {"SMALL": (0,), "FIRST_WAVE": (1, 3), "PIECES": (2, 8)}),
-    (optimum, {"MOST_NODES": (0,), "ROOMS": ((1, 4, 4096),)}),
+    (optimum, {"ROOMS": ((1, 4, 4096),)}),
 )
 """Constants, and values that bring their devices into small problems; those of a row mostly come together."""
 

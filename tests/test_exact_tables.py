@@ -17,7 +17,7 @@ from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, mapper, orders, solve
+from accelsim.search.exact import bounds, orders, solve
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
@@ -159,7 +159,6 @@ def test_cycles__are_looked_for_below_those_of_the_mapping_known(monkeypatch):
         limits.extend([options.get("limit")] * (options["objective"].alone == "cycles"))
         return search(solver, **options)
 
-    monkeypatch.setattr(mapper, "widest", lambda *_: None)
     monkeypatch.setattr(Solver, "search", noted)
     for seed in range(FIRST, FIRST + 40):
         case = problem(seed)

@@ -153,8 +153,6 @@ class Solved:
     stop: str = "exhausted"
     seconds: float = 0.0
     solver: Solver | None = None
-    least_energy: bool = False
-    """Of equally good mappings the best one takes the least energy."""
     proved: float = -math.inf
     """No mapping of the space that is searched has a smaller value."""
     walked: bool = False

@@ -236,8 +236,6 @@ class Relaxation:
         Look at all orders and splits, not only at those that can be best.
     words : bool
         Whether words at the outermost level count; then there are tables of them.
-    grid : Grid, optional
-        Tile shapes and ways to spread that are looked at; default: all of the space.
     known : Known, optional
         What is looked for; the tables hold nothing else. Default: all mappings.
     deadline : float, optional
@@ -265,7 +263,6 @@ class Relaxation:
         cycles: bool = False,
         words: bool = False,
         every: bool = False,
-        grid: Grid | None = None,
         known: Known | None = None,
         deadline: float | None = None,
         memory: int | None = None,
@@ -274,7 +271,7 @@ class Relaxation:
         every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
         every = every or bool(c.links.any() or c.hop.any())
         memory = bounds.MOST_BYTES if memory is None else memory
-        grid = grid or make_grid(space, memory)
+        grid = make_grid(space, memory)
         grid = grid if grid.every == every else replace(grid, every=every)
         most_cycles = math.inf
         if cycles and known is not None:

@@ -32,7 +32,6 @@ from accelsim.search.exact.incumbents import (
 )
 from accelsim.search.exact.node import make_node, search_problem
 from accelsim.search.exact.relaxation import Relaxation
-from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.worth import Known
 from accelsim.search.stopping import asked, heeding
 
@@ -84,7 +83,7 @@ class Solver:
     Parameters
     ----------
     workers : int
-    space, cycles, words, every, grid, known, deadline, memory
+    space, cycles, words, every, known, deadline, memory
         As for `Relaxation`, which raises the same errors.
     """
 
@@ -95,7 +94,6 @@ class Solver:
         cycles: bool = False,
         words: bool = False,
         every: bool = False,
-        grid: Grid | None = None,
         known: Known | None = None,
         workers: int = 1,
         deadline: float | None = None,
@@ -104,7 +102,7 @@ class Solver:
         self.space, self.workers = space, workers
         self._kept = local()
         self.relaxation = Relaxation(
-            space, cycles=cycles, words=words, every=every, grid=grid, known=known, deadline=deadline, memory=memory
+            space, cycles=cycles, words=words, every=every, known=known, deadline=deadline, memory=memory
         )
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes = NO_END
