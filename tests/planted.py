@@ -545,7 +545,7 @@ MUTANTS = (
     Mutant("finished words of one copy are charged as wide ones", "search/exact/network_kernel.py",
         "less += finished if scratch.copies[a] == 1.0 else 0.0", "less += 0.0", "test_exact.py"),
     Mutant("states are dropped as if windows never stayed in place", "search/exact/tables.py",
-        "surely = [t for t in moved if t != self.bounds.structure.window]", "surely = list(moved)", "test_worth.py"),
+        "surely = [t for t in moved if t != self.window]", "surely = list(moved)", "test_worth.py"),
     Mutant("a storage node may always be split in two", "search/exact/branch_kernel.py",
         "(room if several else not window)", "(several or not window)",
         "test_nodes.py::test_nodes__of_several_tensors_need_not_split_where_loops_stand_outside_all_nodes"),

@@ -18,6 +18,7 @@ from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import bounds, orders, solve
+from accelsim.search.exact.layout import layout_of
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
@@ -271,11 +272,12 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
         if known is None or not known.valid:
             continue
         bounds = Relaxation(MapSpace(encode(machine, einsum), constraints)).filled.energy
-        windows += bounds.structure.window >= 0
+        layout = layout_of(bounds.grid)
+        windows += layout.structure.window >= 0
         still = (orders.STATIONARY,) * len(einsum.tensors)
         for level in range(len(machine.levels)):
-            pairs = [(bounds.around[level], bounds.around_number(level, still))]
-            pairs += [(bounds.inside[level], bounds.numbers[level][still][1])] if level else []
+            pairs = [(bounds.around[level], layout.numbers[level][still][0])]
+            pairs += [(bounds.inside[level], layout.numbers[level][still][1])] if level else []
             for table, number in pairs:
                 least = table.values.min(axis=1)
                 assert (table.values[:, number] <= least + SAME * np.abs(least)).all(), (seed, level)

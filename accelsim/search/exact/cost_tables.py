@@ -66,7 +66,9 @@ def make_cost_tables(
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     """
-    grid, structure = bounds.grid, bounds.structure
+    grid = bounds.grid
+    layout = layout_of(grid)
+    structure = layout.structure
     space = grid.space
     encoded, c = space.encoded, space.encoded.constants
     levels, tensors = len(c.fanout), len(encoded.tensors)
@@ -89,10 +91,10 @@ def make_cost_tables(
         loose, tight = context[level, ::2], context[level, 1::2]
         tight[tight < 0] = loose[tight < 0]  # where there is none that is tight, the other one is a bound
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
-    order_first, orders = _orders(bounds, False)
+    order_first, orders = _orders(grid, False)
     every_first, every_orders = order_first[:, :1], orders[:0]
     if every:
-        every_first, every_orders = _orders(bounds, True)
+        every_first, every_orders = _orders(grid, True)
     needed = needed_words(space)
     certain = certain_energy(space, options, needed)
     tiles = [spreading.tiles for spreading in bounds.networks]
@@ -104,12 +106,11 @@ def make_cost_tables(
     for level, chosen in enumerate(options):
         codes = chosen.place @ grid.shapes.spread_stride
         option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
-    layout = layout_of(grid)
     fits, wide = [fits for _, fits in layout.fits[1:]], layout.wide[1:]
     first = [0, 0]
     for rows in keeps:
         first.append(first[-1] + len(rows))
-    status = _status_codes(bounds)
+    status = _codes_of(structure, tuple(layout.deepest), levels)
     costs = [bounds, *([words] if words else []), *(each.bounds for each in port_tables), *([waits] if waits else [])]
     return CostTables(
         next_size=_next_sizes(grid),
@@ -128,11 +129,11 @@ def make_cost_tables(
         edges=edges,
         spreads=spreads,
         context=context,
-        least=bounds.least,
+        least=layout.least,
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
-        still=np.array([bounds.around_number(level, (STATIONARY,) * tensors) for level in range(levels)], np.int64),
-        innermost=_innermost(bounds, status[0], c.relevant),
+        still=np.array([numbers[(STATIONARY,) * tensors][0] for numbers in layout.numbers], np.int64),
+        innermost=_innermost(structure, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
@@ -166,8 +167,8 @@ def make_cost_tables(
         copy_costs=np.array([each.copy_costs for each in costs]),
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=needed,
-        deepest=np.array(bounds.deepest, np.int64),
-        least_inside=bounds.least_inside,
+        deepest=np.array(layout.deepest, np.int64),
+        least_inside=layout.least_inside,
         in_turn=_in_turn(space, grid.options),
     )
 
@@ -183,13 +184,13 @@ def _next_sizes(grid: Grid) -> Int16s4:
     return np.where(found < many, found, np.int16(-1))
 
 
-def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
+def _orders(grid: Grid, every: bool) -> tuple[Ints, Ints]:
     """Orders of each set of loops of each level, all or those that can be best, and where those of each begin.
 
     A set also tells which of the loops may make one step in their last pass: `CostTables.rests`.
     """
-    places = tuple(Places(*bounds.grid.space.fixed_places(level)) for level in range(len(bounds.around)))
-    return _orders_at(bounds.structure, places, every, () if every else tuple(_resting_dims(bounds.grid)))
+    places = tuple(Places(*grid.space.fixed_places(level)) for level in range(len(grid.options)))
+    return _orders_at(layout_of(grid).structure, places, every, () if every else tuple(_resting_dims(grid)))
 
 
 @lru_cache(maxsize=64)
@@ -390,14 +391,9 @@ def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
     return max((moved * part / rate for moved, (rate, part) in ports if rate > 0), default=0.0)
 
 
-def _status_codes(bounds: Bounds) -> Ints:
-    """Number for each set of statuses that a node can meet, in each table."""
-    return _codes_of(bounds.structure, tuple(bounds.deepest), len(bounds.around))
-
-
 @lru_cache(maxsize=8)
 def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> Ints:
-    """`_status_codes`, which nobody changes."""
+    """Number for each set of statuses that a node can meet, in each table; nobody changes them."""
     numbers, every = tell_statuses(structure, deepest, levels).numbers, all_statuses(structure)
     radix = _radix(structure)
     codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
@@ -430,7 +426,7 @@ def _of_window(structure: Structure, d: int, moves: bool, new: int) -> int:
     return HALO_REUSE + d if moves and not new else STATIONARY
 
 
-def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
+def _innermost(structure: Structure, codes: Ints, relevant: Bools) -> Ints:
     """Numbers of the statuses that steps have outside a network, by the innermost loop there: int64[L, D, 4].
 
     For tensors that it does not move STATIONARY, then NONE; within each, for a window that it moves HALO_REUSE, then
@@ -442,7 +438,6 @@ def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
         Number for each set of statuses.
     relevant : bool[T, D]
     """
-    structure = bounds.structure
     found = np.zeros((len(codes), len(structure.idle), 4), np.int64)
     for d, moved, new in np.ndindex(found.shape[1], 2, 2):
         code = 0

@@ -92,7 +92,9 @@ class Layout:
     share : list of list of float
         Least share of the children of each network that take words of their own, of each tensor.
     least, least_inside, deepest, numbers
-        As `Bounds` has them.
+        Least share of a tensor's reads (or updates) that networks between a level and the parent leave:
+        float64[L, L, T], and those from a level inwards: float64[L + 1, T]; innermost level that may keep each tensor;
+        and numbers of statuses as `ToldStatuses` has them.
     told : ToldStatuses
     around_statuses, inside_statuses : list of list of Statuses
         Those of the tables around the network of each level, and of those at its tiles.

@@ -210,21 +210,15 @@ class NetworkSweep(NamedTuple):
     """What one tile needs meanwhile."""
 
 
+PER_CONTEXT = (
+    *("parent", "shared", "shares", "unshared", "waited_once", "elided"),
+    *("like", "moves_out", "complete", "target", "near"),
+)
+"""Arrays of `Spreading` that have a row for each context."""
+
+
 def only(spreading: Spreading, contexts: Ints) -> Spreading:
     """The same network for some contexts only."""
-    p = spreading
-    if len(contexts) == len(p.parent):
-        return p
-    return p._replace(
-        parent=p.parent[contexts],
-        shared=p.shared[contexts],
-        shares=p.shares[contexts],
-        unshared=p.unshared[contexts],
-        waited_once=p.waited_once[contexts],
-        elided=p.elided[contexts],
-        like=p.like[contexts],
-        moves_out=p.moves_out[contexts],
-        complete=p.complete[contexts],
-        target=p.target[contexts],
-        near=p.near[contexts],
-    )
+    if len(contexts) == len(spreading.parent):
+        return spreading
+    return spreading._replace(**{name: getattr(spreading, name)[contexts] for name in PER_CONTEXT})

@@ -47,10 +47,7 @@ class TablePlan(OutputCosts):
         self.costs_on_way: list[list[bool]] = np.asarray(self.pj[:, :, BY_TRANSFER:].any(axis=2)).tolist()
         self._out: dict[int, tuple[Floats, Floats]] = {}
         layout = self.layout
-        self.bounds = Bounds(
-            grid, layout.structure, pj, layout.least, deepest=layout.deepest, numbers=layout.numbers,
-            least_inside=layout.least_inside, elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs,
-        )  # fmt: skip
+        self.bounds = Bounds(grid, pj, elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs)
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, layout.deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = self.layout.edges.get(spreads) or [self._edges(level) for level in range(self.levels + 1)]
@@ -203,7 +200,7 @@ class TablePlan(OutputCosts):
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
             status=np.array(self.layout.around_statuses[level], np.int64),
             inner=np.array(self.layout.told.inner[level], np.int64),
-            loose=np.array([self.bounds.structure.loose]),
+            loose=np.array([self.layout.structure.loose]),
             elided=self._elided(level, parent),
             finished=self.finished[level : level + 1],
             copy_costs=self.copy_costs[level + 1 : level + 2],

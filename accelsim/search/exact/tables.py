@@ -17,7 +17,7 @@ from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.records import Int32s2
 from accelsim.search.exact.layout import Layout
 from accelsim.search.exact.network import Spreading
-from accelsim.search.exact.orders import NONE, Statuses, Structure
+from accelsim.search.exact.orders import NONE, Statuses
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables_kernel import lay_shapes
 from accelsim.search.exact.worth import SLACK, Parents, States, Worth, entering_cost, least_inside, least_outside
@@ -113,7 +113,6 @@ class Bounds:
     Attributes
     ----------
     grid : Grid
-    structure : Structure
     around : list of CostTable
         For each level, outside the network below it.
     inside : list of CostTable
@@ -121,8 +120,6 @@ class Bounds:
     networks : list of Spreading
     pj : float64[L, T, 4]
         Least energy of an element's action.
-    least : float64[L, L, T]
-        Least share of reads that networks leave, for level, parent and tensor.
     elided : float64[L]
         What it costs to read the whole output at a level once.
     narrow : float64[L]
@@ -142,9 +139,7 @@ class Bounds:
     """
 
     grid: Grid
-    structure: Structure
     pj: Floats
-    least: Floats
     corners: bool = True
     values: Floats = field(default_factory=lambda: np.zeros(0))
     row: int = -1
@@ -154,13 +149,10 @@ class Bounds:
     many: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     networks: list[Spreading] = field(default_factory=list)
-    deepest: list[int] = field(default_factory=list)
-    least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     elided: Floats = field(default_factory=lambda: np.zeros(0))
     narrow: Floats = field(default_factory=lambda: np.zeros(0))
     copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
     states: States = field(default_factory=dict)
-    numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
     @property
     def leads(self) -> bool:
@@ -171,10 +163,6 @@ class Bounds:
     def nbytes(self) -> int:
         """What the tables take."""
         return self.values.nbytes + self.place.nbytes
-
-    def around_number(self, level: int, statuses: Statuses) -> int:
-        """Number of some statuses in the table around the network of a level."""
-        return self.numbers[level][statuses][0]
 
 
 def lay_out(tables: Bounds, like: Bounds) -> None:
@@ -240,6 +228,7 @@ class Sieve:
         least, may_keep, self.mirror = layout.share, layout.may_keep, layout.mirror
         levels, tensors = may_keep.shape
         self.bounds, self.states, self.total = bounds, worth.states, grid.shapes.total
+        self.window = layout.structure.window
         self.output = int(grid.space.encoded.constants.output[0])
         self.most_copies = np.cumprod([1.0, *(float(np.max(each.apart, initial=1.0)) for each in grid.options)])
         self.outside = least_outside(grid, pj, needed)
@@ -380,7 +369,7 @@ class Sieve:
 
     def _statuses_after(self, table: CostTable, moved: frozenset[int]) -> list[int]:
         """Numbers of the statuses that steps may have if the innermost loop outside moves some tensors."""
-        surely = [t for t in moved if t != self.bounds.structure.window]
+        surely = [t for t in moved if t != self.window]
         return [q for q, each in enumerate(table.statuses) if all(each[t] == NONE for t in surely)]
 
     def _least_completion(self, table: CostTable, lanes: Floats, level: int, parents: Parents) -> Floats:
