@@ -37,7 +37,7 @@ SHARES = (0.0, 0.03, 0.3)
 
 def states(tables: Relaxation, mapping: Mapping) -> list[tuple[str, int, tuple[int, ...], int]]:
     """Kind of table, level, parents and shape of all states that a mapping goes through."""
-    encoded, shapes = tables.problem.space.encoded, tables.grid.shapes
+    encoded, shapes = tables.space.encoded, tables.grid.shapes
     tile = dict.fromkeys(encoded.dims, 1)
     shape_of: dict[tuple[str, int], int] = {}
     for level in range(len(mapping.levels) - 1, -1, -1):
@@ -63,7 +63,7 @@ def _is_tight(
     tables: Relaxation, mapping: Mapping, parents: tuple[int, ...], shape_of: dict[tuple[str, int], int]
 ) -> bool:
     """Whether the level that the output comes from has no room for partial sums."""
-    encoded = tables.problem.space.encoded
+    encoded = tables.space.encoded
     c, level = encoded.constants, parents[int(encoded.constants.output[0])]
     if level == 0:
         return False
@@ -84,7 +84,7 @@ def dropped(
     )
     if seed % 2:  # and tables that tell no copies of the output apart
         stage = replace(tables.filled.stage, copies=False)
-        tables.filled = tables.problem.fill(stage, None, {})
+        tables.filled = tables.fill(stage, None, {})
     told = False
     for number in np.flatnonzero(known.worth(objective) <= most).tolist()[:200]:
         mapping = known.mapping(number)
@@ -133,7 +133,7 @@ def test_states_that_are_worth_it__are_enough_for_the_optimum(group):
         solver = Solver(space, cycles=objective is not LEAST_ENERGY, known=Known(objective, best * (1 + 1e-10), FREE))
         if seed % 8 > 3:
             tables = solver.relaxation
-            tables.filled = tables.problem.fill(replace(tables.filled.stage, copies=False), None, {})
+            tables.filled = tables.fill(replace(tables.filled.stage, copies=False), None, {})
         outcome = solver.search(objective=objective, limit=best * 1.3)
 
         assert math.isclose(float(outcome.found.value[0]), best, rel_tol=1e-9), seed

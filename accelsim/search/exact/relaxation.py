@@ -23,7 +23,6 @@ from accelsim.search.exact.node import CostTables, make_node, search_problem
 from accelsim.search.exact.ports import (
     LimitedPort,
     PortBounds,
-    Waits,
     count_waits,
     count_words,
     least_share,
@@ -78,33 +77,161 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class TableProblem:
-    """What tables are made for.
+class Filled:
+    """The tables of a stage.
 
     Attributes
     ----------
+    stage : Stage
+    energy : Bounds
+        Those of energy.
+    tables : CostTables
+        These and all others, as the search reads them.
+    nbytes : int
+        What they take.
+    """
+
+    stage: Stage
+    energy: Bounds
+    tables: CostTables
+    nbytes: int
+
+
+class Relaxation:
+    """The cost-to-go tables of a map space: the finest that there is memory for.
+
+    Parameters
+    ----------
     space : MapSpace
-    known : Known or None
-        What is looked for; tables hold nothing else. None: all mappings.
+    cycles : bool
+        Whether cycles count; then the tables tell some classes of spatial spread apart.
     every : bool
         Look at all orders and splits, not only at those that can be best.
     words : bool
-        Whether words at the outermost level count; then there is a table of them.
+        Whether words at the outermost level count; then there are tables of them.
+    known : Known, optional
+        What is looked for; the tables hold nothing else. Default: all mappings.
+    deadline : float, optional
+        When to give up making the tables, by `time.monotonic`.
+    memory : int, optional
+        Bytes that all tables together may take; default: `bounds.MOST_BYTES`.
+
+    Attributes
+    ----------
+    filled : Filled
     waits : Waits or None
         What all else waits for, where cycles count and something does not overlap.
     most_cycles : float
         Cycles of mappings that are looked for, at most.
-    memory : int
-        Bytes that all tables together may take.
+
+    Raises
+    ------
+    TimeoutError
+        If the tables are not ready by then.
+    TablesTooLarge
+        If they would take more memory.
     """
 
-    space: MapSpace
-    known: Known | None
-    every: bool
-    words: bool
-    waits: Waits | None
-    most_cycles: float
-    memory: int
+    def __init__(
+        self,
+        space: MapSpace,
+        *,
+        cycles: bool = False,
+        words: bool = False,
+        every: bool = False,
+        known: Known | None = None,
+        deadline: float | None = None,
+        memory: int | None = None,
+    ) -> None:
+        c = space.encoded.constants
+        every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
+        every = every or bool(c.links.any() or c.hop.any())
+        memory = bounds.MOST_BYTES if memory is None else memory
+        grid = make_grid(space, memory)
+        grid = grid if grid.every == every else replace(grid, every=every)
+        self.space, self.known, self.every, self.words, self.memory = space, known, every, words, memory
+        self.most_cycles = math.inf
+        if cycles and known is not None:
+            self.most_cycles = known.most_cycles(certain_energy(space, grid.options, needed_words(space)))
+            grid = quick_enough(grid, self.most_cycles)
+        ragged = bool(grid.shapes.ragged.any())
+        self.waits = count_waits(grid) if cycles and not ragged and c.overlap.any() else None
+        few = grid.shapes.total <= FEW_SHAPES
+        stage = Stage(
+            grid=grid,
+            spreads=1 if not cycles else MORE_SPREADS if few else SPREADS,
+            ports=tuple(self._busy_ports(grid)) if cycles else (),
+            corners=True,
+            copies=True,
+        )
+        too_large = None
+        for each, states in self._stages(stage, deadline):
+            try:
+                self.filled = self.fill(each, deadline, states)
+                return
+            except TablesTooLarge as error:
+                too_large = error
+        assert too_large is not None
+        raise too_large
+
+    def _busy_ports(self, grid: Grid) -> list[LimitedPort]:
+        """The ports that have tables: the outermost one, and those that take the mapping known the most cycles.
+
+        Where all else waits for words, or instances differ by remainders, the outermost one alone.
+        """
+        levels, found, known = self.space.encoded.architecture.levels, limited_ports(grid), self.known
+        first = [port for port in found if port.level == 0][:1]
+        if known is not None and self.waits is None and not grid.shapes.ragged.any():
+            first += [port for port in found if levels[port.level].name == known.busiest and port not in first]
+        return first
+
+    def _stages(self, stage: Stage, deadline: float | None) -> Iterator[tuple[Stage, States]]:
+        """Stages from the finest one to coarse ones, which are for large spaces, and states that are worth filling.
+
+        After the first one they leave out what smaller tables find not worth it. At last there is a table of the
+        outermost port alone, or of no port, and then of the lower corner alone if need be.
+        """
+        states = States()
+        yield stage, states
+        ragged = bool(stage.grid.shapes.ragged.any())
+        counts = self.known is not None and self.known.objective.counts("energy")
+        if (stage.spreads > 1 or stage.ports) and counts and not self.every and not ragged:
+            states = self.states_worth(stage, deadline)
+            yield stage, states
+            yield replace(stage, copies=False), states
+        outermost = tuple(port for port in stage.ports[:1] if port.level == 0)
+        stage = replace(stage, spreads=1, ports=outermost, copies=False)
+        if outermost:
+            yield stage, states
+        corners = None if self.waits is None and not (self.every or ragged) else True
+        yield replace(stage, ports=(), corners=corners), states
+
+    @property
+    def grid(self) -> Grid:
+        """Tile shapes and ways to spread that are looked at."""
+        return self.filled.stage.grid
+
+    def limit(self, most: Floats) -> None:
+        """Look from now on only at mappings with at most so much energy [pJ], cycles and off-chip words: float64[3]."""
+        self.filled = replace(self.filled, tables=self.filled.tables._replace(most=most))
+
+    @property
+    def timed(self) -> bool:
+        """Whether cycles or off-chip words are limited."""
+        return bool(np.isfinite(self.filled.tables.most[[CYCLES, WORDS]]).any())
+
+    def roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
+        """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
+        goal.limit[0] = math.inf
+        shapes, tables = self.grid.shapes, self.filled.tables
+        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
+        many = root_bounds(search_problem(self.grid, tables), goal, total, make_node(self.grid, tables), begin, values)
+        rows = np.argsort(values[:many], kind="stable")
+        alone = len(total.value) == 1 or self.space.imperfect  # else all mappings are listed
+        for order in symmetries(self.grid) if goal.kind[0] == BEST and alone else ():
+            digits = begin[rows][:, None] // shapes.stride % shapes.sizes
+            rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]
+        return begin[rows], values[rows]
 
     def fill(self, stage: Stage, deadline: float | None, states: States) -> Filled:
         """Make the tables of a stage: of energy, of its ports, and of words at the outermost level if these count.
@@ -201,158 +328,3 @@ class TableProblem:
             stage.grid, 1, narrow_energies(self.space.encoded.constants), deadline, corners=False,
             worth=self._worth_energy(stage, {}), most_bytes=self.memory,
         ).states  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Filled:
-    """The tables of a stage.
-
-    Attributes
-    ----------
-    stage : Stage
-    energy : Bounds
-        Those of energy.
-    tables : CostTables
-        These and all others, as the search reads them.
-    nbytes : int
-        What they take.
-    """
-
-    stage: Stage
-    energy: Bounds
-    tables: CostTables
-    nbytes: int
-
-
-class Relaxation:
-    """The cost-to-go tables of a map space: the finest that there is memory for.
-
-    Parameters
-    ----------
-    space : MapSpace
-    cycles : bool
-        Whether cycles count; then the tables tell some classes of spatial spread apart.
-    every : bool
-        Look at all orders and splits, not only at those that can be best.
-    words : bool
-        Whether words at the outermost level count; then there are tables of them.
-    known : Known, optional
-        What is looked for; the tables hold nothing else. Default: all mappings.
-    deadline : float, optional
-        When to give up making the tables, by `time.monotonic`.
-    memory : int, optional
-        Bytes that all tables together may take; default: `bounds.MOST_BYTES`.
-
-    Attributes
-    ----------
-    problem : TableProblem
-    filled : Filled
-
-    Raises
-    ------
-    TimeoutError
-        If the tables are not ready by then.
-    TablesTooLarge
-        If they would take more memory.
-    """
-
-    def __init__(
-        self,
-        space: MapSpace,
-        *,
-        cycles: bool = False,
-        words: bool = False,
-        every: bool = False,
-        known: Known | None = None,
-        deadline: float | None = None,
-        memory: int | None = None,
-    ) -> None:
-        c = space.encoded.constants
-        every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
-        every = every or bool(c.links.any() or c.hop.any())
-        memory = bounds.MOST_BYTES if memory is None else memory
-        grid = make_grid(space, memory)
-        grid = grid if grid.every == every else replace(grid, every=every)
-        most_cycles = math.inf
-        if cycles and known is not None:
-            most_cycles = known.most_cycles(certain_energy(space, grid.options, needed_words(space)))
-            grid = quick_enough(grid, most_cycles)
-        ragged = bool(grid.shapes.ragged.any())
-        waits = count_waits(grid) if cycles and not ragged and c.overlap.any() else None
-        self.problem = TableProblem(space, known, every, words, waits, most_cycles, memory)
-        few = grid.shapes.total <= FEW_SHAPES
-        stage = Stage(
-            grid=grid,
-            spreads=1 if not cycles else MORE_SPREADS if few else SPREADS,
-            ports=tuple(self._busy_ports(grid)) if cycles else (),
-            corners=True,
-            copies=True,
-        )
-        too_large = None
-        for each, states in self._stages(stage, deadline):
-            try:
-                self.filled = self.problem.fill(each, deadline, states)
-                return
-            except TablesTooLarge as error:
-                too_large = error
-        assert too_large is not None
-        raise too_large
-
-    def _busy_ports(self, grid: Grid) -> list[LimitedPort]:
-        """The ports that have tables: the outermost one, and those that take the mapping known the most cycles.
-
-        Where all else waits for words, or instances differ by remainders, the outermost one alone.
-        """
-        levels, found, known = self.problem.space.encoded.architecture.levels, limited_ports(grid), self.problem.known
-        first = [port for port in found if port.level == 0][:1]
-        if known is not None and self.problem.waits is None and not grid.shapes.ragged.any():
-            first += [port for port in found if levels[port.level].name == known.busiest and port not in first]
-        return first
-
-    def _stages(self, stage: Stage, deadline: float | None) -> Iterator[tuple[Stage, States]]:
-        """Stages from the finest one to coarse ones, which are for large spaces, and states that are worth filling.
-
-        After the first one they leave out what smaller tables find not worth it. At last there is a table of the
-        outermost port alone, or of no port, and then of the lower corner alone if need be.
-        """
-        problem, states = self.problem, States()
-        yield stage, states
-        ragged = bool(stage.grid.shapes.ragged.any())
-        counts = problem.known is not None and problem.known.objective.counts("energy")
-        if (stage.spreads > 1 or stage.ports) and counts and not problem.every and not ragged:
-            states = problem.states_worth(stage, deadline)
-            yield stage, states
-            yield replace(stage, copies=False), states
-        outermost = tuple(port for port in stage.ports[:1] if port.level == 0)
-        stage = replace(stage, spreads=1, ports=outermost, copies=False)
-        if outermost:
-            yield stage, states
-        corners = None if problem.waits is None and not (problem.every or ragged) else True
-        yield replace(stage, ports=(), corners=corners), states
-
-    @property
-    def grid(self) -> Grid:
-        """Tile shapes and ways to spread that are looked at."""
-        return self.filled.stage.grid
-
-    def limit(self, most: Floats) -> None:
-        """Look from now on only at mappings with at most so much energy [pJ], cycles and off-chip words: float64[3]."""
-        self.filled = replace(self.filled, tables=self.filled.tables._replace(most=most))
-
-    @property
-    def timed(self) -> bool:
-        """Whether cycles or off-chip words are limited."""
-        return bool(np.isfinite(self.filled.tables.most[[CYCLES, WORDS]]).any())
-
-    def roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
-        """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
-        goal.limit[0] = math.inf
-        shapes, tables = self.grid.shapes, self.filled.tables
-        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
-        many = root_bounds(search_problem(self.grid, tables), goal, total, make_node(self.grid, tables), begin, values)
-        rows = np.argsort(values[:many], kind="stable")
-        alone = len(total.value) == 1 or self.problem.space.imperfect  # else all mappings are listed
-        for order in symmetries(self.grid) if goal.kind[0] == BEST and alone else ():
-            digits = begin[rows][:, None] // shapes.stride % shapes.sizes
-            rows = rows[digits[:, order] @ shapes.stride >= begin[rows]]
-        return begin[rows], values[rows]
