@@ -196,8 +196,7 @@ class BoundsMaker(TablePlan):
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
-        waits = self.waited_once is not None and bool(self.waited_once[level + 1 :].any())
-        if waits or any(map(any, self.costs[level + 1 :])) or any(self.costs_on_way[level]):
+        if any(map(any, self.costs[level + 1 :])) or any(self.costs_on_way[level]):
             return np.ones(len(contexts), np.bool_)
         on_way = self.costs_on_way
         passing = [
@@ -393,7 +392,6 @@ def make_bounds(
     worth: Worth | None = None,
     most_bytes: int | None = None,
     many: int = 1,
-    waited_once: Floats | None = None,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
@@ -417,8 +415,6 @@ def make_bounds(
         Memory that the tables may take; default: `MOST_BYTES`.
     many : int
         How many tables as large as these are to fit there.
-    waited_once : float64[L, L, T, 4], optional
-        What all else waits for once besides, as `ports.Waits.waited_once`.
 
     Returns
     -------
@@ -432,4 +428,4 @@ def make_bounds(
         If they would take more than `most_bytes`.
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
-    return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many, waited_once).make()
+    return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many).make()

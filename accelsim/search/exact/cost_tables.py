@@ -42,8 +42,6 @@ def make_cost_tables(
     laid: Laid,
     port_tables: list[PortBounds],
     words: Bounds | None = None,
-    waits: Bounds | None = None,
-    firsts: Bools | None = None,
     *,
     every: bool = False,
 ) -> CostTables:
@@ -59,10 +57,6 @@ def make_cost_tables(
         Their tables tell as many spreads apart as those of energy, or none.
     words : Bounds, optional
         Tables of units of words at the outermost level.
-    waits : Bounds, optional
-        Tables of cycles that all else waits for.
-    firsts : bool[L, L, T], optional
-        As `CostTables.firsts`; default: all else waits for no tile.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     """
@@ -111,7 +105,7 @@ def make_cost_tables(
     for rows in keeps:
         first.append(first[-1] + len(rows))
     status = _codes_of(structure, tuple(layout.deepest), levels)
-    costs = [bounds, *([words] if words else []), *(each.bounds for each in port_tables), *([waits] if waits else [])]
+    costs = [bounds, *([words] if words else []), *(each.bounds for each in port_tables)]
     return CostTables(
         next_size=_next_sizes(grid),
         values=bounds.values,
@@ -120,8 +114,6 @@ def make_cost_tables(
         row=np.array([each.row for each in costs[1:]], np.int64),
         shares=np.array([each.share for each in port_tables]),
         words=np.array([words is not None], np.int64),
-        waits=np.array([waits is not None], np.int64),
-        firsts=np.zeros((levels, levels, tensors), np.bool_) if firsts is None else firsts,
         rows=np.cumsum([0, *(len(table.contexts) for table in (*bounds.around, *bounds.inside))])[:-1].reshape(2, -1),
         place=bounds.place,
         many=bounds.many,

@@ -13,7 +13,6 @@ from accelsim.model.encode import PE, Batch, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.model.records import Floats1
-from accelsim.search.exact.fills_kernel import waits_or_moves
 from accelsim.search.exact.incumbents import BEST, FRONT, NEARLY, SURE, Goal, Incumbents, dominated, enter
 from accelsim.search.exact.node import CostTables, SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import OPTION
@@ -81,15 +80,7 @@ def bound_of(
         cycles = np.ceil(max(steps / min(g.edges[level, b], points), least_steps) * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(problem, node, level, inside, g.edges[level, b], cycles)
-        computing = cycles
         cycles += float(node.waits[level])
-        if g.waits[0] and not goal.energy_only[0]:
-            k = g.row.shape[0] - 1
-            more = mixed(g, node, g.others[g.row[k]], level, inside, b, shape, pieces)
-            if not more < np.inf:
-                continue
-            cycles = np.ceil(cycles + (more - counted_off(problem, node, level, k + 1)) * (1.0 - SURE) - SURE)
-            cycles = max(cycles, waits_or_moves(problem, node, level, inside, shape, computing))
         cycles = max(float(least_cycles), cycles)
         if c.dma.shape[0] > 0 and not goal.energy_only[0]:
             cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))

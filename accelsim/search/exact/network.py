@@ -66,10 +66,6 @@ class Spreading(NamedTuple):
     parent."""
     unshared: Floats2
     """float64[C, T]: cost of a word that leaves the network for the parent, if networks further out share none."""
-    waited_once: Floats3
-    """float64[C, T, 4] [cycles]: first fill (or last drain) at the next level: time of an element of the tile; its time
-    at the parent's port, for each group of children that shares it; what the preload of a systolic array covers; and 1
-    if it counts. float64[C, 0, 4] if nothing waits."""
     target: Ints4
     """int64[C, K, 2, 2**W]: context inside, by its kind and by the tensors that pass and take the lower corner
     of their shares, as bits; -1 if there is none."""
@@ -211,7 +207,7 @@ class NetworkSweep(NamedTuple):
 
 
 PER_CONTEXT = (
-    *("parent", "shared", "shares", "unshared", "waited_once", "elided"),
+    *("parent", "shared", "shares", "unshared", "elided"),
     *("like", "moves_out", "complete", "target", "near"),
 )
 """Arrays of `Spreading` that have a row for each context."""

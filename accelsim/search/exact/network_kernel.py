@@ -13,7 +13,6 @@ from accelsim.model.detail import INSIDE
 from accelsim.model.jit import inline, jit
 from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2
 from accelsim.model.windows import distinct
-from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkSweep, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
 from accelsim.search.exact.windows_kernel import least_new_share, new_share, passes_window
@@ -211,17 +210,6 @@ def _weigh_corners(sweep: NetworkSweep, m: int, k: int, shared: Floats1) -> int:
 
 
 @inline
-def _first_cycles(sweep: NetworkSweep, o: int, tile: int, m: int, t: int) -> float:
-    """Cycles of the first fill or the last drain of a tensor at the next level, at least."""
-    shapes, options, p, scratch = sweep.shapes, sweep.options, sweep.p, sweep.scratch
-    words = float(shapes.box[t, tile])
-    groups = float(options.spread[o]) * scratch.share[t]
-    slower = max(p.waited_once[m, t, 0], p.waited_once[m, t, 1] * groups)
-    cycles = np.ceil(words * max(0.0, slower - p.waited_once[m, t, 2]) * (1.0 - SURE))
-    return float(cycles * p.waited_once[m, t, 3])
-
-
-@inline
 def _list_resting(sweep: NetworkSweep, o: int, tile: Ints1, mid: Ints1) -> int:
     """List shares of words that rest together at most: rows of `staying`; returns how many.
 
@@ -310,11 +298,9 @@ def _sweep_contexts(sweep: NetworkSweep, o: int, tile: int, around: int, pairs: 
             if innermost or p.keeps[k, t]:
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         ways = _weigh_corners(sweep, m, k, p.shared[m])
-        cost, further, waiting = scratch.cost, scratch.further, 0.0
-        for t in range(p.waited_once.shape[1]):
-            waiting += _first_cycles(sweep, o, tile, m, t) if p.keeps[k, t] else 0.0
+        cost, further = scratch.cost, scratch.further
         for q in range(cost.shape[0]):
-            cost[q] = waiting
+            cost[q] = 0.0
         for t in range(tensors):
             each, moves = scratch.each[t], p.moves_out[m, k] and not scratch.rests[t]
             for q in range(cost.shape[0] if each != 0.0 else 0):

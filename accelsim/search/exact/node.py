@@ -15,7 +15,6 @@ from accelsim.model.encode import Batch, Constants, empty_batch
 from accelsim.model.records import (
     Bools1,
     Bools2,
-    Bools3,
     Floats1,
     Floats2,
     Floats3,
@@ -53,18 +52,12 @@ class CostTables(NamedTuple):
     others: Floats2
     """float64[*, *]: tables of other costs, one a row, laid out like `values`."""
     row: Ints1
-    """int64[M]: row of each cost in `others`: words at the outermost level if `words`, cycles of each port, and cycles
-    that all else waits for if `waits`."""
+    """int64[M]: row of each cost in `others`: words at the outermost level if `words`, then cycles of each port."""
     shares: Floats1
     """float64[P]: of a port's cycles in all instances together, the least share that one has; its table holds cycles
     times this share."""
     words: Ints1
     """int64[1]: 1 if there is a table of units that are read and written at the outermost level."""
-    waits: Ints1
-    """int64[1]: 1 if there is a table of cycles that all else waits for."""
-    firsts: Bools3
-    """bool[L, L, T]: whether all else waits for the first tile of a tensor that comes from the first level and is next
-    kept further in than the second."""
     rows: Ints2
     """int64[2, L]: first context of the table around the network of a level, and of that at its tiles, among all
     contexts."""

@@ -37,10 +37,9 @@ class TablePlan(OutputCosts):
         worth: Worth | None,
         most_bytes: int,
         many: int,
-        waited_once: Floats | None = None,
     ) -> None:
         super().__init__(grid, pj)
-        self.waited_once, self.most_spreads, self.deadline = waited_once, spreads, deadline
+        self.most_spreads, self.deadline = spreads, deadline
         self.most_bytes, self.many = most_bytes, many
         self.encoded = grid.space.encoded
         self.costs: list[list[bool]] = np.asarray(self.pj.any(axis=2)).tolist()
@@ -194,7 +193,6 @@ class TablePlan(OutputCosts):
             fixed=self._fixed(level),
             shares=charged,
             unshared=self._shares(level, parent, np.ones(shared.shape)) if self.shapes.ragged.any() else charged,
-            waited_once=self._waited_once(level, parent),
             target=target,
             passing=passing,
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
@@ -270,7 +268,7 @@ class TablePlan(OutputCosts):
 
     def _counts(self, t: int, parents: set[int]) -> bool:
         """Whether words of a tensor that comes from some levels cost anything from there inwards."""
-        return self.waited_once is not None or any(row[t] for row in self.costs[min(parents) :])
+        return any(row[t] for row in self.costs[min(parents) :])
 
     def _fixed(self, level: int) -> Floats:
         """Cost of a word of each tensor that crosses the network of a level and enters the next one: float64[T].
@@ -320,12 +318,6 @@ class TablePlan(OutputCosts):
                 further[parent] = far + seen
             self._out[level] = near, further
         return self._out[level]
-
-    def _waited_once(self, level: int, parents: Ints) -> Floats:
-        """What all else waits for once at the next level; see `Spreading`."""
-        if self.waited_once is None or level == self.levels - 1 or not self.waited_once[level + 1].any():
-            return np.zeros((len(parents), 0, 4))
-        return np.asarray(self.waited_once[level + 1][parents, np.arange(self.tensors)])
 
     def _elided(self, level: int, parents: Ints) -> Floats:
         """What the words of the output cost that do not come to the next level, for each copy of the output there."""

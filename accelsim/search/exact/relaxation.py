@@ -23,11 +23,9 @@ from accelsim.search.exact.node import CostTables, make_node, search_problem
 from accelsim.search.exact.ports import (
     LimitedPort,
     PortBounds,
-    count_waits,
     count_words,
     least_share,
     limited_ports,
-    waits_for_first,
 )
 from accelsim.search.exact.shapes import Grid, make_grid, quick_enough
 from accelsim.search.exact.symmetries import symmetries
@@ -119,8 +117,6 @@ class Relaxation:
     Attributes
     ----------
     filled : Filled
-    waits : Waits or None
-        What all else waits for, where cycles count and something does not overlap.
     most_cycles : float
         Cycles of mappings that are looked for, at most.
 
@@ -154,8 +150,6 @@ class Relaxation:
         if cycles and known is not None:
             self.most_cycles = known.most_cycles(certain_energy(space, grid.options, needed_words(space)))
             grid = quick_enough(grid, self.most_cycles)
-        ragged = bool(grid.shapes.ragged.any())
-        self.waits = count_waits(grid) if cycles and not ragged and c.overlap.any() else None
         few = grid.shapes.total <= FEW_SHAPES
         stage = Stage(
             grid=grid,
@@ -177,12 +171,13 @@ class Relaxation:
     def _busy_ports(self, grid: Grid) -> list[LimitedPort]:
         """The ports that have tables: the outermost one, and those that take the mapping known the most cycles.
 
-        Where all else waits for words, or instances differ by remainders, the outermost one alone.
+        Where something waits, or instances differ by remainders, the outermost one alone.
         """
-        levels, found, known = self.space.encoded.architecture.levels, limited_ports(grid), self.known
+        encoded, found, known = self.space.encoded, limited_ports(grid), self.known
         first = [port for port in found if port.level == 0][:1]
-        if known is not None and self.waits is None and not grid.shapes.ragged.any():
-            first += [port for port in found if levels[port.level].name == known.busiest and port not in first]
+        if known is not None and not (grid.shapes.ragged.any() or encoded.constants.overlap.any()):
+            names = [level.name for level in encoded.architecture.levels]
+            first += [port for port in found if names[port.level] == known.busiest and port not in first]
         return first
 
     def _stages(self, stage: Stage, deadline: float | None) -> Iterator[tuple[Stage, States]]:
@@ -203,7 +198,7 @@ class Relaxation:
         stage = replace(stage, spreads=1, ports=outermost, copies=False)
         if outermost:
             yield stage, states
-        corners = None if self.waits is None and not (self.every or ragged) else True
+        corners = True if self.every or ragged else None
         yield replace(stage, ports=(), corners=corners), states
 
     @property
@@ -244,38 +239,27 @@ class Relaxation:
         """
         grid, left = stage.grid, self.memory
         c = self.space.encoded.constants
-        others = len(stage.ports) + self.words + (self.waits is not None)
+        others = len(stage.ports) + self.words
         many = 1 + others + (others > 0)  # one of the others is made, and then laid out
-        waiting = None
-        if self.waits is not None:
-            waiting = make_bounds(
-                grid, stage.spreads, self.waits.each, deadline, fine=stage.copies, corners=True,
-                worth=self._worth(lambda least: self.most_cycles - least, states), most_bytes=left,
-                many=many, waited_once=self.waits.waited_once,
-            )  # fmt: skip
-            states = waiting.states
-        costs, once = narrow_energies(c), None
+        costs = narrow_energies(c)
         worth = self._worth_energy(stage, states)
         timed_alone = self._is_timed_alone()
         if timed_alone and stage.ports:
-            (costs, once), worth = self._port_costs(stage, 0), self._worth(lambda _: self.most_cycles, states)
+            costs, worth = self._port_costs(stage, 0), self._worth(lambda _: self.most_cycles, states)
         energy = make_bounds(
             grid, stage.spreads, costs, deadline, fine=stage.copies, corners=stage.corners, worth=worth,
-            most_bytes=left, many=many, waited_once=once,
+            most_bytes=left, many=many,
         )  # fmt: skip
         left -= energy.nbytes + others * energy.values.nbytes
         laid = Laid(energy, others)
-        laid_waiting = None if waiting is None else laid.put(waiting)
-        del waiting  # makes room
         cycles = list[Bounds]()
         for at in range(len(stage.ports)):
             if at == 0 and timed_alone:
                 found = energy
             else:
-                costs, once = self._port_costs(stage, at)
                 found = make_bounds(
-                    grid, 1 if once is None else stage.spreads, costs, deadline, fine=stage.copies, corners=True,
-                    waited_once=once, most_bytes=left, worth=self._worth(lambda _: self.most_cycles, energy.states),
+                    grid, 1, self._port_costs(stage, at), deadline, fine=stage.copies, corners=True,
+                    most_bytes=left, worth=self._worth(lambda _: self.most_cycles, energy.states),
                 )  # fmt: skip  # where cycles count there are both corners
             cycles.append(laid.put(found))
             if not found.leads:
@@ -291,8 +275,7 @@ class Relaxation:
         ports = [
             PortBounds(port, each, least_share(grid, port)) for port, each in zip(stage.ports, cycles, strict=True)
         ]
-        firsts = None if self.waits is None else waits_for_first(grid, self.waits)
-        tables = make_cost_tables(energy, laid, ports, words, laid_waiting, firsts, every=self.every)
+        tables = make_cost_tables(energy, laid, ports, words, every=self.every)
         return Filled(stage, energy, tables, energy.nbytes + laid.used * energy.values.nbytes)
 
     def _is_timed_alone(self) -> bool:
@@ -300,13 +283,9 @@ class Relaxation:
         known = self.known
         return known is not None and known.objective.alone == "cycles" and not np.isfinite(known.most[ENERGY])
 
-    def _port_costs(self, stage: Stage, at: int) -> tuple[Floats, Floats | None]:
-        """What an element's action takes at one of the ports, and once, with what all else waits for."""
-        costs = least_share(stage.grid, stage.ports[at]) * stage.ports[at].cycles
-        if self.waits is None:
-            return costs, None
-        waits = self.waits.inside_outermost()
-        return costs + waits.each, waits.waited_once
+    def _port_costs(self, stage: Stage, at: int) -> Floats:
+        """What an element's action takes at one of the ports."""
+        return np.asarray(least_share(stage.grid, stage.ports[at]) * stage.ports[at].cycles)
 
     def _worth_energy(self, stage: Stage, states: States) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take [pJ]."""
