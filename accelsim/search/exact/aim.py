@@ -151,7 +151,6 @@ class Solved:
     leaves: int = 0
     table_bytes: int = 0
     stop: str = "exhausted"
-    seconds: float = 0.0
     solver: Solver | None = None
     proved: float = -math.inf
     """No mapping of the space that is searched has a smaller value."""
@@ -165,7 +164,7 @@ class Solved:
         self.nodes += outcome.nodes
         self.leaves += outcome.leaves
         self.table_bytes = max(self.table_bytes, outcome.table_bytes)
-        self.stop, self.seconds = outcome.stop, self.seconds + outcome.seconds
+        self.stop = outcome.stop
 
     @property
     def certificate(self) -> Certificate:

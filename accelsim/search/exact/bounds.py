@@ -397,35 +397,21 @@ def make_bounds(
 
     Parameters
     ----------
-    grid : Grid
     spreads : int
         How many classes of spatial spread to tell apart; more give better bounds where cycles count.
     pj : float64[L, T, 4]
         What an element's action costs: its energy [pJ], or anything else that adds up.
-    deadline : float, optional
-        When to give up, by `time.monotonic`.
     fine : bool
         Whether to tell copies of the output apart.
     corners : bool, optional
-        Whether there are tables of both corners of the shares that networks leave; default: if they are fine or not
-        too large.
+        Whether there are tables of both corners of the shares that networks leave, or of the lower one alone; default:
+        of both where they are not too large.
     worth : Worth, optional
         What mappings may cost; states that only others go through are infinite. Default: all are filled.
-    most_bytes : int, optional
-        Memory that the tables may take; default: `MOST_BYTES`.
     many : int
-        How many tables as large as these are to fit there.
+        How many tables as large as these are to fit into `most_bytes` (default: `MOST_BYTES`).
 
-    Returns
-    -------
-    Bounds
-
-    Raises
-    ------
-    TimeoutError
-        If they are not filled by the deadline.
-    TablesTooLarge
-        If they would take more than `most_bytes`.
+    Raises TimeoutError after `deadline` (by `time.monotonic`), and TablesTooLarge.
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
     return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many).make()

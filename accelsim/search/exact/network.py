@@ -44,11 +44,9 @@ class Spreading(NamedTuple):
     like: Ints2
     """int64[C, K]: column of `kinds` for the choice in this context, -1 if the next level may not keep that."""
     kinds: Int16s2
-    """int16[S, *]: kind of context inside that a tile leads to: 1 if there is no room for partial sums, else 0; -1 if
-    the tile does not fit."""
+    """int16[S, *]: kind of context inside: 1 without room for partial sums, else 0; -1 if the tile does not fit."""
     moves_out: Bools2
-    """bool[C, K]: whether the next level's node would stand further out if its tensors rested; each step then costs the
-    whole tile."""
+    """bool[C, K]: whether the next node would stand further out if tensors rested; steps then cost whole tiles."""
     rests: Ints1
     """int64[T]: whether the tensor's tile may rest nevertheless: 0 if so, 2 if not, 1 if `passes_window` tells."""
     partner: Ints1
@@ -62,8 +60,7 @@ class Spreading(NamedTuple):
     fixed: Floats1
     """float64[T]: cost of a word that crosses the network and enters the next level."""
     shares: Floats2
-    """float64[C, T]: cost of a word that leaves the network for the parent: on networks further out, and at the
-    parent."""
+    """float64[C, T]: cost of a word that leaves for the parent: on networks further out, and at the parent."""
     unshared: Floats2
     """float64[C, T]: cost of a word that leaves the network for the parent, if networks further out share none."""
     target: Ints4
@@ -72,8 +69,7 @@ class Spreading(NamedTuple):
     passing: Ints2
     """int64[K, W]: tensors that pass the next level, -1 after the last."""
     near: Floats3
-    """float64[C, K, W]: 1 / (1 - least share that networks further out leave of a passing tensor); 0 if they share
-    none."""
+    """float64[C, K, W]: 1 / (1 - least share that networks further out leave of a passing tensor); 0 if all."""
     status: Ints2
     """int64[Q, T]: status of each tensor, in each set of statuses."""
     inner: Ints1
@@ -86,8 +82,7 @@ class Spreading(NamedTuple):
     finished: Floats1
     """float64[1]: what the updates of one copy of the output cost less at the next level if its words are finished."""
     copy_costs: Floats1
-    """float64[1]: what each further copy of the output at the next level saves at most, where the tables inside tell
-    none apart."""
+    """float64[1]: most that a further copy of the output at the next level saves, where tables tell none apart."""
     copies: Floats1
     """float64[A]: numbers of copies of the output that the tables of this level tell apart."""
     inner_copies: Floats1
@@ -132,8 +127,7 @@ class NetworkScratch(NamedTuple):
     comes_once: Floats1
     """float64[T]: share of the words that come if loops which do not move the tensor bring none."""
     staying: Floats2
-    """float64[*, T]: shares of each tensor's words that rest together, for some orders of the innermost loops
-    outside."""
+    """float64[*, T]: shares of each tensor's words that rest together, for orders of the innermost loops outside."""
     most: Floats1
     """float64[I]: largest share of the words that rest along a dimension of each kind of loops."""
     steps: Floats1

@@ -54,13 +54,11 @@ class CostTables(NamedTuple):
     row: Ints1
     """int64[M]: row of each cost in `others`: words at the outermost level if `words`, then cycles of each port."""
     shares: Floats1
-    """float64[P]: of a port's cycles in all instances together, the least share that one has; its table holds cycles
-    times this share."""
+    """float64[P]: least share of a port's cycles in all instances that one has; its table holds cycles times this."""
     words: Ints1
     """int64[1]: 1 if there is a table of units that are read and written at the outermost level."""
     rows: Ints2
-    """int64[2, L]: first context of the table around the network of a level, and of that at its tiles, among all
-    contexts."""
+    """int64[2, L]: first context of the table around the network, and of that at the tiles, among all contexts."""
     place: Int32s2
     """int32[*, S]: where a shape stands among those that a context keeps, -1 if it is not worth it."""
     many: Ints1
@@ -68,8 +66,7 @@ class CostTables(NamedTuple):
     first: Ints1
     """int64[*]: where the entries of a context begin in `values`."""
     edges: Floats2
-    """float64[L + 1, B]: most compute units in use inside one instance of the level, for each class of spread; ones
-    after the last class."""
+    """float64[L + 1, B]: most compute units in use inside an instance, for each class of spread; then ones."""
     spreads: Ints1
     """int64[L + 1]: how many classes of spread the tables of the level tell apart."""
     context: Ints2
@@ -124,15 +121,13 @@ class CostTables(NamedTuple):
     """int64[L, D, 2]: which bit of a set of loops stands for a loop over the dimension that makes one step in its last
     pass, -1 if there is none; and 1 if a network inside the loop may spread the dimension."""
     order_first: Ints2
-    """int64[L, *]: where the orders of a set of loops begin in `orders`; a set is the dimensions with a loop, as bits,
-    and the bits of `rests`."""
+    """int64[L, *]: where the orders of a set of loops begin, which is bits: dimensions with a loop, then `rests`."""
     orders: Ints2
     """int64[*, D + 2]: orders that can be best: dimensions outermost first, those without a loop last; then an inner
     and an outer dimension of a window, whose outer loop must carry on where the inner one ends, -1 if there are
     none."""
     every_first: Ints2
-    """int64[L, *]: where the orders of a set of loops begin in `every_orders`; a set is the dimensions with a loop, as
-    bits."""
+    """int64[L, *]: where orders of a set begin in `every_orders`; a set is the dimensions with a loop, as bits."""
     every_orders: Ints2
     """int64[*, D + 2]: all orders, laid out like `orders`; empty unless all are looked at."""
     partner: Ints1
@@ -148,16 +143,13 @@ class CostTables(NamedTuple):
     start: Floats1
     """float64[1] [pJ]: energy that every mapping has: multiply-accumulates, and the least leakage."""
     leaks: Floats2
-    """float64[L + 1, B] [pJ]: least energy that leaks in a cycle from all levels inside one instance, for each class of
-    spread."""
+    """float64[L + 1, B] [pJ]: least energy that leaks in a cycle inside one instance, for each class of spread."""
     elided: Floats2
     """float64[1 + M, L]: cost of reading the whole output at a level once: energy [pJ], then the costs of `row`."""
     narrow: Floats2
-    """float64[1 + M, L]: what updates of the whole output at a level cost less if each word comes once, finished; costs
-    as in `elided`."""
+    """float64[1 + M, L]: what updates of the whole output cost less if each word comes once, finished; as `elided`."""
     copies: Floats2
-    """float64[L, 2]: how many numbers of copies of the output the tables of the level tell apart (1 or 2), and the
-    larger number."""
+    """float64[L, 2]: numbers of copies of the output that tables of the level tell apart (1 or 2), and the larger."""
     copy_costs: Floats2
     """float64[1 + M, L + 1]: what each further copy of the output saves at most in the tables further in, where they
     tell none apart; costs as in `elided`."""
@@ -208,8 +200,7 @@ class SearchNode(NamedTuple):
     parent: Ints2
     """int64[L + 1, T]: innermost level so far that keeps the tensor."""
     share: Floats2
-    """float64[L + 1, T]: share of the words into all tiles of the level that the tensor's parent reads, or takes in as
-    updates."""
+    """float64[L + 1, T]: share of the words into all tiles of the level that the tensor's parent reads or takes in."""
     energy: Floats1
     """float64[L + 1] [pJ]: energy of the traffic so far, with that which every mapping has."""
     read: Ints2
@@ -227,14 +218,11 @@ class SearchNode(NamedTuple):
     waited: Ints3
     """int64[L + 1, L, 2] [units]: of `read` and of `written`, what all else waits for at most."""
     fills: Ints2
-    """int64[L + 1, T] [words]: of the output, partial sums that come back to one instance of the level (to all of them
-    where dimensions leave remainders)."""
+    """int64[L + 1, T] [words]: of the output, partial sums that come back to one instance (to all, with remainders)."""
     moved: Ints2
-    """int64[L + 1, T] [words]: of the output, what leaves one instance of the level upwards (all of them where
-    dimensions leave remainders)."""
+    """int64[L + 1, T] [words]: of the output, what leaves one instance upwards (all, with remainders)."""
     charged: Floats2
-    """float64[L + 1, T] [pJ]: what is charged at the level for the output's fills and drains until their width is
-    known."""
+    """float64[L + 1, T] [pJ]: charged for the output's fills and drains at the level until their width is known."""
     held: Ints1
     """int64[L + 1] [units]: what the storage nodes of the level hold so far."""
     tight: Bools1
@@ -250,8 +238,7 @@ class SearchNode(NamedTuple):
     weight: Floats2
     """float64[L + 1, 2**T]: weight of each context in the bound."""
     lower: Floats1
-    """float64[T]: scratch: weight of the lower corner of the tensor's share, or least share of the steps that move its
-    tile."""
+    """float64[T]: scratch: weight of the lower corner of the tensor's share, or least share of steps that move it."""
     entry: Ints1
     """int64[*]: where the entries that `list_entries` lists begin in `CostTables.values`."""
     entry_row: Ints1
@@ -269,8 +256,7 @@ class SearchNode(NamedTuple):
     within_sets: Ints1
     """int64[L]: how many sets `within` has; 0 if they depend on the tile."""
     by_innermost: Floats2
-    """float64[L, D]: least value that a block can lead to whose innermost loop is over the dimension, infinite if it
-    has no loop there."""
+    """float64[L, D]: least value with the innermost loop over the dimension, infinite without a loop there."""
     by_spread: Floats1
     """float64[B]: least value that a completion in each class of spread can have."""
     spreads: Ints2
@@ -288,8 +274,7 @@ class SearchNode(NamedTuple):
     pj: Floats1
     """float64[1] [pJ]: energy of a whole mapping."""
     column: Floats1
-    """float64[4]: energy [pJ], cycles, off-chip words and words held, of a whole mapping or, at least, of every
-    completion."""
+    """float64[4]: energy [pJ], cycles, off-chip words, words held: of a whole mapping, or at least of completions."""
     failed: Ints3
     """int64[L, *, 2T + 1]: tiles that led to nothing: for each tensor the children that need words of their own
     downwards and upwards, and what the next level keeps."""
@@ -300,13 +285,11 @@ class SearchNode(NamedTuple):
     span: Ints2
     """int64[L + 1, D]: positions along the dimension that all loops from the level inwards cover."""
     first: Floats1
-    """float64[D]: indices along the dimension that the first compute unit goes through, if one does all inside a tile
-    in turn."""
+    """float64[D]: indices that the first compute unit goes through, if one does all inside a tile in turn."""
     steps: Floats1
     """float64[L + 1]: steps of the first compute unit, if one does all inside a tile in turn; 0 without remainders."""
     held_in_turn: Floats2
-    """float64[L + 1, T] [words]: what enters the first PE of a systolic array, if one does all inside a tile in turn; 0
-    without remainders."""
+    """float64[L + 1, T] [words]: into the first PE of an array, if one does all in turn; 0 without remainders."""
 
 
 def search_problem(grid: Grid, tables: CostTables) -> SearchProblem:
