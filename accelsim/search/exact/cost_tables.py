@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Bools, Constants, Floats, Ints
+from accelsim.model.encode import Constants, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.model.records import Int16s4
 from accelsim.search.exact.layout import layout_of, tell_statuses
@@ -125,7 +125,6 @@ def make_cost_tables(
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
         still=np.array([numbers[(STATIONARY,) * tensors][0] for numbers in layout.numbers], np.int64),
-        innermost=_innermost(structure, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
@@ -409,34 +408,3 @@ def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> In
 def _radix(structure: Structure) -> int:
     """Base of the codes of statuses."""
     return HALO_REUSE + 2 * len(structure.idle)
-
-
-def _of_window(structure: Structure, d: int, moves: bool, new: int) -> int:
-    """Status of the windowed tensor outside a loop over d; `new`: in the steps that begin a pass."""
-    if moves and structure.partner[d] < 0:
-        return NONE
-    return HALO_REUSE + d if moves and not new else STATIONARY
-
-
-def _innermost(structure: Structure, codes: Ints, relevant: Bools) -> Ints:
-    """Numbers of the statuses that steps have outside a network, by the innermost loop there: int64[L, D, 4].
-
-    For tensors that it does not move STATIONARY, then NONE; within each, for a window that it moves HALO_REUSE, then
-    STATIONARY.
-
-    Parameters
-    ----------
-    codes : int64[L, *]
-        Number for each set of statuses.
-    relevant : bool[T, D]
-    """
-    found = np.zeros((len(codes), len(structure.idle), 4), np.int64)
-    for d, moved, new in np.ndindex(found.shape[1], 2, 2):
-        code = 0
-        for t in range(structure.tensors):
-            status = NONE if relevant[t, d] or moved else STATIONARY
-            if t == structure.window:
-                status = _of_window(structure, d, relevant[t, d], new)
-            code = code * _radix(structure) + status
-        found[:, d, 2 * moved + new] = codes[:, code]
-    return found

@@ -143,38 +143,6 @@ def settled_energy(problem: SearchProblem, node: SearchNode, level: int) -> floa
 
 
 @inline
-def list_entries(g: CostTables, node: SearchNode, level: int) -> int:
-    """List the entries around a network, of any shape, that `mixed` takes while all tensors are still; how many."""
-    s = node.s
-    found, copies, more = 0, 1, 0.0
-    if g.copies[level, 0] > 1.0:
-        copies, more = 2, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
-    for way in range(node.context.shape[1]):
-        for high in range(copies if node.weight[level, way] > 0.0 else 0):
-            weight = node.weight[level, way] * (more if high else 1.0 - more)
-            if weight > 0.0:
-                row = g.rows[0, level] + node.context[level, way]
-                lane = (g.still[level] * copies + high) * g.spreads[level]
-                node.entry[found], node.entry_weight[found] = g.first[row] + lane * g.many[row], weight
-                node.entry_row[found] = row
-                found += 1
-    return found
-
-
-@inline
-def weighed(g: CostTables, node: SearchNode, shape: int, further: int, entries: int) -> float:
-    """Cost to go by the entries that are listed, or those so many `further` on; infinite if a shape is not worth it."""
-    total = 0.0
-    for k in range(entries):
-        row = node.entry_row[k]
-        stands = g.place[row, shape]
-        if stands < 0:
-            return float(np.inf)
-        total += node.entry_weight[k] * g.values[node.entry[k] + further * g.many[row] + stands]
-    return total
-
-
-@inline
 def counted_off(problem: SearchProblem, node: SearchNode, level: int, cost: int) -> float:
     """What is counted too much for reads of an output without an older value: energy (0), or others."""
     c, g, s = problem.c, problem.g, node.s
@@ -213,55 +181,6 @@ def mixed(
                     found += more * (values[place + each] - found)
                 total += weight * node.mix_weight[k] * found
     return float(total)
-
-
-@jit
-def mixed_by_innermost(
-    problem: SearchProblem, node: SearchNode, level: int, mask: int, shape: int, entries: int
-) -> float:
-    """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
-
-    `SearchNode.by_innermost` has what each loop leads to, infinite for dimensions without a loop.
-
-    Words of the tensors that this loop does not move are still until loops that do must follow in the block; a window
-    that it moves slides until its loop ends, and is taken to be still from then on.
-
-    Parameters
-    ----------
-    mask : int
-        Dimensions that have a loop in the block, as bits; at least one.
-    shape, entries : int
-        As for `weighed`.
-    """
-    c, g = problem.c, problem.g
-    bounds, best, window = node.mapping.temporal[0, level], np.inf, g.window[0]
-    each = (2 if g.copies[level, 0] > 1.0 else 1) * g.spreads[level]
-    for t in range(c.relevant.shape[0]):
-        steps, ends = 1.0, False
-        for e in range(bounds.shape[0]):
-            if mask >> e & 1:
-                ends |= c.relevant[t, e]
-                steps *= 1.0 if c.relevant[t, e] else float(bounds[e])
-        node.lower[t] = 1.0 / steps if ends else 0.0
-    for d in range(bounds.shape[0]):
-        node.by_innermost[level, d] = np.inf
-        if not mask >> d & 1:
-            continue
-        moved, new = 1.0, 0.0  # least shares of steps that move what d does not, and that do not slide the window
-        for t in range(c.relevant.shape[0]):
-            if t != window and not c.relevant[t, d]:
-                moved = min(moved, node.lower[t])
-        if window >= 0 and c.relevant[window, d] and g.partner[d] >= 0:
-            new = 1.0 / float(bounds[d])
-        found, both = 0.0, min(moved, new)
-        for k in range(4):
-            weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
-            if weight > 0.0:
-                q = g.innermost[level, d, k]
-                found += weight * weighed(g, node, shape, (q - g.still[level]) * each, entries)
-        node.by_innermost[level, d] = found
-        best = min(best, found)
-    return float(best)
 
 
 @inline

@@ -27,8 +27,6 @@ from accelsim.model.records import (
 )
 from accelsim.search.exact.shapes import Grid, Shapes
 
-MOST_IN_A_RUN = 256
-"""Shapes around a network of which a node lists once which of them its loops may lead to."""
 FAILED = 8
 """Ways to spread a tile that led to nothing, which others are compared with."""
 
@@ -82,9 +80,6 @@ class CostTables(NamedTuple):
     """int64[2, L]: how many sets of statuses the table around the network, and that at the tiles, tells apart."""
     still: Ints1
     """int64[L]: number of the set in which all tensors are STATIONARY, in the table around the network."""
-    innermost: Ints3
-    """int64[L, D, 4]: numbers of the sets of statuses around the network if the innermost loop is over the dimension:
-    other tensors STATIONARY, then NONE; and for each a window that slides, then one that is STATIONARY."""
     option_first: Ints1
     """int64[L + 1]: where the options of a level's network begin."""
     option_x: Ints2
@@ -228,10 +223,7 @@ class SearchNode(NamedTuple):
     tight: Bools1
     """bool[L + 1]: whether the output's parent has no room for partial sums."""
     cursor: Ints2
-    """int64[L, 11]: where the search stands at the level: ORDER and the constants of `node_kernel` after it."""
-    run: Ints3
-    """int64[L, *, 2]: for sizes of the last dimensions that temporal loops may leave, what they add to the number of
-    the shape around the network, and which dimensions have a loop, as bits."""
+    """int64[L, 9]: where the search stands at the level: ORDER and the constants of `node_kernel` after it."""
     context: Ints2
     """int64[L + 1, 2**T]: contexts of the node, one for each set of tensors whose share is taken at the lower
     corner."""
@@ -239,12 +231,6 @@ class SearchNode(NamedTuple):
     """float64[L + 1, 2**T]: weight of each context in the bound."""
     lower: Floats1
     """float64[T]: scratch: weight of the lower corner of the tensor's share, or least share of steps that move it."""
-    entry: Ints1
-    """int64[*]: where the entries that `list_entries` lists begin in `CostTables.values`."""
-    entry_row: Ints1
-    """int64[*]: contexts of the listed entries."""
-    entry_weight: Floats1
-    """float64[*]: weights of the listed entries in the bound."""
     mix: Ints1
     """int64[*]: sets of statuses that the loops outside give the tensors, as numbers of the table."""
     mix_weight: Floats1
@@ -255,8 +241,6 @@ class SearchNode(NamedTuple):
     """float64[L, *]: share of the steps in which the tensors have each set of `within`."""
     within_sets: Ints1
     """int64[L]: how many sets `within` has; 0 if they depend on the tile."""
-    by_innermost: Floats2
-    """float64[L, D]: least value with the innermost loop over the dimension, infinite without a loop there."""
     by_spread: Floats1
     """float64[B]: least value that a completion in each class of spread can have."""
     spreads: Ints2
@@ -326,20 +310,15 @@ def make_node(grid: Grid, tables: CostTables) -> SearchNode:
         charged=np.zeros((levels + 1, tensors)),
         held=np.zeros(levels + 1, np.int64),
         tight=np.zeros(levels + 1, np.bool_),
-        cursor=np.full((levels, 11), -1),
-        run=np.zeros((levels, MOST_IN_A_RUN, 2), np.int64),
+        cursor=np.full((levels, 9), -1),
         context=np.zeros((levels + 1, 2**tensors), np.int64),
         weight=np.zeros((levels + 1, 2**tensors)),
         lower=np.zeros(tensors),
-        entry=np.zeros(2 * 2**tensors, np.int64),
-        entry_row=np.zeros(2 * 2**tensors, np.int64),
-        entry_weight=np.zeros(2 * 2**tensors),
         mix=np.zeros(pieces * tensors, np.int64),
         mix_weight=np.zeros(pieces * tensors),
         within=np.zeros((levels, pieces * tensors), np.int64),
         within_weight=np.zeros((levels, pieces * tensors)),
         within_sets=np.zeros(levels, np.int64),
-        by_innermost=np.zeros((levels, dims)),
         by_spread=np.zeros(tables.edges.shape[1]),
         spreads=np.zeros((levels, 2), np.int64),
         piece=np.zeros((tensors, pieces), np.int64),
