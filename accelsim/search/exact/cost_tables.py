@@ -29,7 +29,7 @@ from accelsim.search.exact.orders import (
     candidate_orders,
     dominating,
 )
-from accelsim.search.exact.ports import PortBounds
+from accelsim.search.exact.ports import LimitedPort, least_share
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy
 from accelsim.search.exact.tables import Bounds, Laid
 
@@ -37,14 +37,7 @@ MOST_IN_TURN = 500_000
 """Pairs of ways to spread over two networks that are looked at, at most, for what compute units do in turn."""
 
 
-def make_cost_tables(
-    bounds: Bounds,
-    laid: Laid,
-    port_tables: list[PortBounds],
-    words: Bounds | None = None,
-    *,
-    every: bool = False,
-) -> CostTables:
+def make_cost_tables(bounds: Bounds, laid: Laid, ports: Sequence[LimitedPort], *, every: bool = False) -> CostTables:
     """Lay tables and choices out for the kernel.
 
     Parameters
@@ -52,11 +45,9 @@ def make_cost_tables(
     bounds : Bounds
         Tables of energy.
     laid : Laid
-        Where all others stand.
-    port_tables : list of PortBounds
-        Their tables tell as many spreads apart as those of energy, or none.
-    words : Bounds, optional
-        Tables of units of words at the outermost level.
+        All others: of words at the outermost level, if they count, and of ports. They tell as many spreads apart as
+        those of energy, or none.
+    ports : sequence of LimitedPort
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     """
@@ -105,15 +96,14 @@ def make_cost_tables(
     for rows in keeps:
         first.append(first[-1] + len(rows))
     status = _codes_of(structure, tuple(layout.deepest), levels)
-    costs = [bounds, *([words] if words else []), *(each.bounds for each in port_tables)]
+    costs = [bounds, *laid.tables]
     return CostTables(
         next_size=_next_sizes(grid),
         values=bounds.values,
-        ports=np.array([[each.port.level, each.port.number] for each in port_tables], np.int64).reshape(-1, 2),
+        ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
         others=laid.values,
-        row=np.array([each.row for each in costs[1:]], np.int64),
-        shares=np.array([each.share for each in port_tables]),
-        words=np.array([words is not None], np.int64),
+        shares=np.array([least_share(grid, port) for port in ports]),
+        words=np.array([len(laid.tables) > len(ports)], np.int64),
         rows=np.cumsum([0, *(len(table.contexts) for table in (*bounds.around, *bounds.inside))])[:-1].reshape(2, -1),
         place=bounds.place,
         many=bounds.many,

@@ -93,7 +93,7 @@ def bound_of(
         access, cycles = max(energy, node.energy[level]) - leaks, max(cycles, goal.floor[1])
         energy = max(access + max(leaks, rate * cycles), goal.floor[0])
         if g.words[0]:
-            more = mixed(g, node, g.others[g.row[0]], level, inside, b, shape, pieces)
+            more = mixed(g, node, g.others[0], level, inside, b, shape, pieces)
             more -= counted_off(problem, node, level, ONE)
             if not more < np.inf:
                 continue
@@ -104,7 +104,7 @@ def bound_of(
         p = 0
         while p < ports and value < best and value <= enough:  # else what ports need makes no difference
             k = g.words[0] + p
-            least = mixed(g, node, g.others[g.row[k]], level, inside, b, shape, pieces)
+            least = mixed(g, node, g.others[k], level, inside, b, shape, pieces)
             least += g.shares[p] * known_port_cycles(problem, node, level, p) - counted_off(problem, node, level, k + 1)
             if node.waits[level] > 0:
                 least -= g.shares[p] * waited_port_cycles(problem, node, level, p)

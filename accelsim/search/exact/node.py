@@ -48,9 +48,8 @@ class CostTables(NamedTuple):
     """int64[P, 2]: level of the port; and 0 for all its words, 1 for reads, 2 for fills and updates, 3 for the network
     below."""
     others: Floats2
-    """float64[*, *]: tables of other costs, one a row, laid out like `values`."""
-    row: Ints1
-    """int64[M]: row of each cost in `others`: words at the outermost level if `words`, then cycles of each port."""
+    """float64[M, *]: tables of other costs, one a row, laid out like `values`: words at the outermost level if `words`,
+    then cycles of each port."""
     shares: Floats1
     """float64[P]: least share of a port's cycles in all instances that one has; its table holds cycles times this."""
     words: Ints1
@@ -140,7 +139,7 @@ class CostTables(NamedTuple):
     leaks: Floats2
     """float64[L + 1, B] [pJ]: least energy that leaks in a cycle inside one instance, for each class of spread."""
     elided: Floats2
-    """float64[1 + M, L]: cost of reading the whole output at a level once: energy [pJ], then the costs of `row`."""
+    """float64[1 + M, L]: cost of reading the whole output at a level once: energy [pJ], then the costs of `others`."""
     narrow: Floats2
     """float64[1 + M, L]: what updates of the whole output cost less if each word comes once, finished; as `elided`."""
     copies: Floats2

@@ -20,7 +20,6 @@ from accelsim.model.encode import (
     Floats,
 )
 from accelsim.search.exact.shapes import Grid
-from accelsim.search.exact.tables import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +37,6 @@ class LimitedPort:
     level: int
     number: int
     cycles: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class PortBounds:
-    """Cost-to-go tables of the cycles of a port, of all its instances together, each at a share.
-
-    Attributes
-    ----------
-    port : LimitedPort
-    bounds : Bounds
-        [cycles]
-    share : float
-        See `least_share`.
-    """
-
-    port: LimitedPort
-    bounds: Bounds
-    share: float
 
 
 def count_words(grid: Grid) -> Floats:

@@ -22,7 +22,6 @@ from accelsim.search.exact.incumbents import BEST, Goal, Incumbents
 from accelsim.search.exact.node import CostTables, make_node, search_problem
 from accelsim.search.exact.ports import (
     LimitedPort,
-    PortBounds,
     count_words,
     least_share,
     limited_ports,
@@ -252,31 +251,24 @@ class Relaxation:
         )  # fmt: skip
         left -= energy.nbytes + others * energy.values.nbytes
         laid = Laid(energy, others)
-        cycles = list[Bounds]()
+        if self.words:
+            laid.put(make_bounds(
+                grid, 1, count_words(grid), deadline, fine=stage.copies, corners=energy.corners,
+                worth=self._worth(lambda _: math.inf, energy.states), most_bytes=left,
+            ))  # fmt: skip
         for at in range(len(stage.ports)):
-            if at == 0 and timed_alone:
-                found = energy
-            else:
+            found = energy
+            if at > 0 or not timed_alone:
                 found = make_bounds(
                     grid, 1, self._port_costs(stage, at), deadline, fine=stage.copies, corners=True,
                     most_bytes=left, worth=self._worth(lambda _: self.most_cycles, energy.states),
                 )  # fmt: skip  # where cycles count there are both corners
-            cycles.append(laid.put(found))
+            laid.put(found)
             if not found.leads:
                 break  # no other one counts
-        stage = replace(stage, ports=stage.ports[: len(cycles)])
-        words = None
-        if self.words:
-            words = make_bounds(
-                grid, 1, count_words(grid), deadline, fine=stage.copies, corners=energy.corners,
-                worth=self._worth(lambda _: math.inf, energy.states), most_bytes=left,
-            )  # fmt: skip
-            words = laid.put(words)
-        ports = [
-            PortBounds(port, each, least_share(grid, port)) for port, each in zip(stage.ports, cycles, strict=True)
-        ]
-        tables = make_cost_tables(energy, laid, ports, words, every=self.every)
-        return Filled(stage, energy, tables, energy.nbytes + laid.used * energy.values.nbytes)
+        stage = replace(stage, ports=stage.ports[: len(laid.tables) - self.words])
+        tables = make_cost_tables(energy, laid, stage.ports, every=self.every)
+        return Filled(stage, energy, tables, energy.nbytes + len(laid.tables) * energy.values.nbytes)
 
     def _is_timed_alone(self) -> bool:
         """Whether energy neither counts nor is limited: the tables of the outermost port stand for those of energy."""

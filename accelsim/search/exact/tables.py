@@ -132,8 +132,6 @@ class Bounds:
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
         Entries of all tables.
-    row : int
-        Row of a `Laid` in which they stand, -1 if in none.
     place, many, first
         Those of all contexts, of the tables around networks first: int32[*, S], int64[*].
     """
@@ -142,7 +140,6 @@ class Bounds:
     pj: Floats
     corners: bool = True
     values: Floats = field(default_factory=lambda: np.zeros(0))
-    row: int = -1
     around: list[CostTable] = field(default_factory=list)
     inside: list[CostTable] = field(default_factory=list)
     place: Int32s2 = field(default_factory=lambda: np.zeros((0, 0), np.int32))
@@ -195,19 +192,18 @@ class Laid:
     """
 
     def __init__(self, like: Bounds, most: int) -> None:
-        self.like, self.used, self.values = like, 0, np.zeros((most, like.values.size))
+        self.like, self.tables, self.values = like, list[Bounds](), np.zeros((most, like.values.size))
 
-    def put(self, tables: Bounds) -> Bounds:
-        """Lay tables out in the next row; returns those that stand there, which need the others no more."""
-        row, like = self.values[self.used], self.like
+    def put(self, tables: Bounds) -> None:
+        """Lay tables out in the next row; those that stand there need the others no more."""
+        row, like = self.values[len(self.tables)], self.like
         around, inside = ([replace(table, entries=row) for table in some] for some in (like.around, like.inside))
         laid = replace(
-            tables, values=row, row=self.used, around=around, inside=inside, place=like.place, many=like.many,
+            tables, values=row, around=around, inside=inside, place=like.place, many=like.many,
             first=like.first,
         )  # fmt: skip
         lay_out(tables, laid)
-        self.used += 1
-        return laid
+        self.tables.append(laid)
 
 
 class Sieve:
