@@ -44,7 +44,7 @@ SEARCHED = (
         "solved.best.cycles - 1)", "solved.best.cycles - 2)",
         "test_exact_tables.py::test_cycles__are_looked_for_below_those_of_the_mapping_known"),
     Mutant("an instance has all cycles of the busiest ports", "search/exact/relaxation.py",
-        "costs = least_share(stage.grid, stage.ports[at]) * stage.ports[at].cycles", "costs = stage.ports[at].cycles",
+        "least_share(stage.grid, stage.ports[at]) * stage.ports[at].cycles", "stage.ports[at].cycles",
         "test_exact.py::test_exact__equals_brute_force[21]"),
     Mutant("tables of faster mappings are searched for those as fast", "search/exact/mapper.py",
         "None if fast or parts else solved.solver", "solved.solver",

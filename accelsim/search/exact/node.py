@@ -36,7 +36,7 @@ class CostTables(NamedTuple):
     """The map space and its cost-to-go tables, as the compiled search reads them.
 
     Each level has two tables: around the network below it, and at its tiles. `tables.Context` says what a context is,
-    and `orders` what a status is. Axis letters: P = limited ports, M = costs besides energy, R = classes of words held.
+    and `orders` what a status is. Axis letters: P = limited ports, M = costs besides energy.
     """
 
     next_size: Int16s4
