@@ -16,6 +16,7 @@ from accelsim.model.result import Result
 from accelsim.model.sparsity import sparse_result
 from accelsim.model.sparsity.relax import Relaxed, relax
 from accelsim.model.sparsity.result import SparseResult
+from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import OnProgress
 
@@ -95,7 +96,10 @@ def best_with_zeros(
     powers = (0.0, 0.0) if why else goal.powers
     for relaxed in machines:
         for many in (1, LISTED):
-            again = _search(relaxed.machine, einsum, constraints, goal.name, many, workers, on_progress)
+            again = map_einsum(
+                relaxed.machine, einsum, constraints=constraints, objective=goal.name, method="exact", uneven=False,
+                top=many, workers=workers, on_progress=on_progress,
+            )  # fmt: skip
             if again.certificate is None or not again.certificate.proved:
                 return BestWithZeros(best, goal.name, rank(best)[1], 0.0, f"the search ended early: {again.stop}")
             ranked = again.ranked or (again.best,)
@@ -111,30 +115,6 @@ def best_with_zeros(
         bound = min(bound, least)
     value = rank(best)[1]
     return BestWithZeros(best, goal.name, value, min(bound, value) if machines else 0.0, why)
-
-
-def _search(
-    machine: Architecture,
-    einsum: Einsum,
-    constraints: Constraints | None,
-    objective: str,
-    top: int,
-    workers: int | None,
-    on_progress: OnProgress | None,
-) -> SearchResult:
-    from accelsim.search.mapper import map_einsum
-
-    return map_einsum(
-        machine,
-        einsum,
-        constraints=constraints,
-        objective=objective,
-        method="exact",
-        uneven=False,
-        top=top,
-        workers=workers,
-        on_progress=on_progress,
-    )
 
 
 def _counted(architecture: Architecture, einsum: Einsum, results: Iterable[Result]) -> Iterator[SparseResult]:
