@@ -402,8 +402,12 @@ def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
     return bounds
 
 
-def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bounding: bool = False) -> Options:
+def make_options(
+    space: MapSpace, shapes: Shapes, level: int, every: bool, *, bounding: bool = False, memory: float = math.inf
+) -> Options:
     """List the ways to spread over the network below a level, by their numbers; of one those that share most first.
+
+    Raises TooManyChoices, if they take more than so many bytes of memory, too.
 
     Parameters
     ----------
@@ -416,7 +420,8 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bo
     fanout = [int(size) for size in c.fanout[level]]
     x = _tuples(space, Slot(level, "x"), fanout[0])
     y = _tuples(space, Slot(level, "y"), fanout[1])
-    if len(x) * len(y) > MOST_PAIRS:
+    pair_bytes, option_bytes = 2 * x.itemsize, 3 * x[0].nbytes + (2 * c.relevant.shape[0] + 2) * x.itemsize
+    if len(x) * len(y) > min(MOST_PAIRS, memory / pair_bytes):
         name = space.encoded.architecture.levels[level].name
         raise TooManyChoices(
             f"{len(x) * len(y):.2g} ways to spread over the fanout of {name} are too many to look at; let fewer "
@@ -433,6 +438,8 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, *, bo
     kept = pick_splits(place, shapes.spread_stride, x_at, y_at, *keys, pair, shapes.spread_numbers, every, alike)
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
+    if len(pair) * option_bytes > memory:
+        raise TooManyChoices(f"{len(pair):.2g} ways to spread over a fanout are too many to look at")
     found = _describe(space, shapes, level, x[pair[:, 0]], y[pair[:, 1]])
     shares = found.down.prod(axis=1) * found.up.prod(axis=1)
     return pick_options(found, np.lexsort((shares, found.place @ shapes.spread_stride)))
@@ -530,11 +537,11 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
     return Options(x, y, place, both.prod(axis=0), shares[0], shares[1], windowed, apart)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def make_grid(space: MapSpace, memory: int | None = None) -> Grid:
     """Lay out shapes, temporal factors and the options of each network, once for the searches of a space.
 
-    Raises TablesTooLarge if the shapes would take more than so many bytes of memory.
+    Raises TablesTooLarge or TooManyChoices if shapes or options would take more than so many bytes of memory.
     """
     shapes = make_shapes(space, memory)
     levels = len(space.encoded.architecture.levels)
@@ -543,7 +550,9 @@ def make_grid(space: MapSpace, memory: int | None = None) -> Grid:
         for d, dim in enumerate(space.encoded.dims):
             allowed = space.allowed(Slot(level), dim)
             in_time[level, d] = [int(factor) in allowed for factor in shapes.factor[d]]
-    options = tuple(make_options(space, shapes, level, every=False) for level in range(levels))
+    options = tuple(
+        make_options(space, shapes, level, every=False, memory=memory or math.inf) for level in range(levels)
+    )
     return Grid(space, shapes, in_time, options)
 
 
