@@ -138,8 +138,10 @@ def _check_shapes(
                 allowed = f"{least}" if least == most else f"{least} to {most}"
                 problems.add(where, said, f"rank {len(required) - at} must be {allowed}, padding included or not")
                 return
-    found = sum(math.prod(extent for at, extent in enumerate(reversed(box)) if at not in limits) for box in boxes)
-    if found != rest:
+    each = [math.prod(extent for at, extent in enumerate(reversed(box)) if at not in limits) for box in boxes]
+    of_runs = sum(words * producer.repeat for words, producer in zip(each, producers, strict=True))
+    found = sum(each)
+    if found != rest and (limits or of_runs != rest * consumer.repeat):
         problems.add(where, said, f"{rest:,} words{' a position' if limits else ''} are needed, {found:,} come")
 
 
