@@ -339,7 +339,8 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
         tensor = layer.tensor(edge.tensor)
         several = [other for other in workload.edges if (other.consumer, other.tensor) == (edge.consumer, edge.tensor)]
         producer = layers[place[edge.producer]]
-        words = producer.output.words(producer.dims) if len(several) > 1 else tensor.words(layer.dims)
+        runs = max(1, producer.repeat // layer.repeat)  # that a run of the consumer puts together
+        words = runs * producer.output.words(producer.dims) if len(several) > 1 else tensor.words(layer.dims)
         edges.append((place[edge.producer], place[edge.consumer], float(words * tensor.bits * layer.repeat)))
     fed = {consumer for _, consumer, _ in edges}
     for at, layer in enumerate(layers[:-1]):  # a layer that does not say what feeds it follows the one before
