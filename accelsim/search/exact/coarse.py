@@ -149,7 +149,7 @@ def coarse_bound(
     >>> 0.5 < found.bound / best <= 1
     True
     """
-    clock = _Clock(deadline)
+    clock = _Deadline(deadline)
     best, stop, speed, rounds = 0.0, "sizes", SPEED, list[CoarseRound]()
     try:
         clock.look()
@@ -186,7 +186,7 @@ def coarse_bound(
 
 
 @dataclass(frozen=True, slots=True)
-class _Clock:
+class _Deadline:
     """Ends what takes too long, and what a signal asks to end."""
 
     deadline: float | None
@@ -228,7 +228,7 @@ class _Round:
     """The tables of one round."""
 
     def __init__(
-        self, space: CoarseSpace, groups: list[list[Ints]], ratio: float, before: _Live | None, clock: _Clock
+        self, space: CoarseSpace, groups: list[list[Ints]], ratio: float, before: _Live | None, clock: _Deadline
     ) -> None:
         self.space, self.c, self.groups, self.ratio, self.before = space, space.c, groups, ratio, before
         self.clock = clock
