@@ -64,6 +64,8 @@ _OPERATIONS = {**_PRODUCTS, **_ELEMENTWISE, **_ONE_PASS, **_POOLS, **_REDUCTIONS
 _PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
 _CARRYING = (*KEEPING, *_PARTS, "Concat", "MaxPool")
 """Nodes whose output has words as wide as their first input's."""
+_INNER = ("_scores", "_input", "_state")
+"""Parts of a node whose output is none of its own."""
 _ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
 
 
@@ -96,29 +98,18 @@ class _Import:
         self.notes.append(NodeNote(printable(name), operator, done, why))
 
     def add(
-        self,
-        node: Any,
-        form: str,
-        keys: dict[str, Any],
-        inputs: Mapping[str, str],
-        part: str = "",
-        weights: str = "",
-        *,
-        fed: bool = True,
-        inner: bool = False,
+        self, node: Any, form: str, keys: dict[str, Any], inputs: Mapping[str, str], part: str = "", weights: str = ""
     ) -> str:
         """Add a layer; `inputs` says which tensor of the model each input of the layer is, `weights` which its own.
 
-        Not `fed`: no edges. The output of an `inner` layer is none of the node's. Returns its name.
+        Returns its name.
         """
         raw = re.sub(r"[^A-Za-z0-9_.+-]+", "_", (node.name or node.output[0]).strip("/")).strip("_.+-") or node.op_type
         name, number = raw + part, 2
         while name in self.outputs:
             name, number = f"{raw}{part}_{number}", number + 1
-        window = node.op_type in _WINDOWS
-        sources = {
-            tensor: self.made[source] for tensor, source in inputs.items() if fed and self._feeds(source, window)
-        }
+        fed = {tensor: source for tensor, source in inputs.items() if self._feeds(source, node)}
+        sources = {tensor: self.made[source] for tensor, source in fed.items()}
         share = self.shapes.density(weights) or 0
         densities = {"Weights": f"{share:.6g}"} if 0 < share < 1 else {}
         operation = operation_of(node.op_type).replace("multiply_add", "")
@@ -126,17 +117,28 @@ class _Import:
         self.layers.append({**layer, form: keys, "densities": densities})
         self.made[node.output[0]] = [name]
         self.outputs[name] = self.shapes.of.get(node.output[0]) or ()
-        made = {} if inner else {"Outputs": node.output[0]}
+        made = {} if part.endswith(_INNER) else {"Outputs": node.output[0]}
         self.tensors[name] = {**inputs, **({"Weights": weights} if weights else {}), **made}
         return name
 
-    def _feeds(self, tensor: str, window: bool) -> bool:
+    def _feeds(self, tensor: str, node: Any) -> bool:
         """Whether some layers make a tensor, all of it and nothing else; for a window, also in this shape."""
         made = [self.outputs[name] for name in self.made.get(tensor, ())]
         words = [math.prod(self.outputs[name]) * self.runs.get(name, 1) for name in self.made.get(tensor, ())]
         if self.shapes.words(tensor) not in (sum(words), sum(map(math.prod, made))) or not made:
             return False
-        return not window or all(shape[2:] == self.shapes.of[tensor][2:] for shape in made)
+        if node.op_type not in _WINDOWS:
+            return True
+        return self._near_padded(node) and all(shape[2:] == self.shapes.of[tensor][2:] for shape in made)
+
+    def _near_padded(self, node: Any) -> bool:
+        """Whether the padding of a window is no wider than the window, which each edge asks for."""
+        attributes = self.shapes.attributes(node)
+        kernel = attributes.get("kernel_shape") or self.shapes.of[node.input[1]][2:]
+        steps = attributes.get("dilations") or [1] * len(kernel)
+        reach = [step * (size - 1) for size, step in zip(kernel, steps, strict=True)]
+        pads = attributes.get("pads", ()) if node.op_type != "ConvTranspose" else ()
+        return all(pad <= reach[axis % len(reach)] for axis, pad in enumerate(pads))
 
     def pass_on(self, node: Any, source: str) -> None:
         """Let what computes a tensor also stand for what a node makes of it."""
@@ -154,27 +156,21 @@ class _Import:
             tensor = self.passed.get(tensor, maker.input[0])
         return self.shapes.widths[tensor]
 
-    def written_bits(self, tensor: str, readers: Mapping[str, Sequence[Any]]) -> int | None:
+    def written_bits(self, tensor: str, readers: Mapping[str, Sequence[str]]) -> int | None:
         """Bits of the words that a layer writes, after the nodes that are folded into it."""
-        ends, found = [tensor], list[int | None]()
+        ends, found = [tensor], set[int | None]()
         for each in ends:
-            for reader in readers.get(each, ()):
-                if reader.op_type == "QuantizeLinear":
-                    found.append(self.bits(reader.output[0]))
-                elif self.passed.get(reader.output[0]) == each:
-                    ends.append(reader.output[0])
-                else:
-                    found.append(self.bits(each))
-            if each not in readers:
-                found.append(self.bits(each))
-        return None if None in found else max(found, key=lambda bits: bits or 0)
+            further = [name for name in readers.get(each, ()) if self.passed.get(name) == each]
+            found |= {self.bits(each)} if len(further) < len(readers.get(each, [""])) else set()
+            ends += further
+        return None if None in found else max(filter(None, found))
 
     def set_widths(self, floats: int) -> None:
         """Give layers the widths of their tensors, and partial sums of integers theirs; `floats`: bits of floats."""
-        readers: dict[str, list[Any]] = {}
+        readers: dict[str, list[str]] = {}
         for node in self.shapes.nodes:
             for name in dict.fromkeys(node.input):
-                readers.setdefault(name, []).append(node)
+                readers.setdefault(name, []).append(node.output[0])
         for layer in self.layers:
             own = {key: self.bits(name) for key, name in self.tensors[layer["name"]].items() if key != "Outputs"}
             integers = own.get("Inputs") and own.get("Weights", 1) and layer["operation"] in ("", "add")
@@ -278,8 +274,8 @@ def _conv(work: _Import, node: Any) -> None:
     groups = attributes.get("group", 1)
     if x[1] != w[1] * groups:
         raise shapes.misfit(node)
-    inputs, near = {"Inputs": node.input[0]}, _near_padded(attributes, (w[2], w[3]), dilation)
-    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), inputs, weights=node.input[1], fed=near)
+    inputs = {"Inputs": node.input[0]}
+    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), inputs, weights=node.input[1])
 
 
 def _conv_of_volumes(work: _Import, node: Any) -> None:
@@ -297,8 +293,7 @@ def _conv_of_volumes(work: _Import, node: Any) -> None:
         "Inputs": ["N", "G", "C", *(f"{step}*{out} + {wide}*{tap}" for out, tap, step, wide in steps)],
         "Outputs": ["N", "G", "K", "O", "P", "Q"],
     }
-    inputs, near = {"Inputs": node.input[0]}, _near_padded(attributes, w[2:], dilation)
-    work.add(node, "einsum", _einsum(dims, tensors), inputs, weights=node.input[1], fed=near)
+    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]}, weights=node.input[1])
 
 
 def _two_by_equation(work: _Import, node: Any) -> None:
@@ -410,8 +405,7 @@ def _attention(work: _Import, node: Any) -> None:
     rows = heads // shared * tokens
     outer = {"B": q[0], "H": shared, "M": rows}
     from_cache = {} if past else {"Weights": node.input[1]}
-    scores = {"Inputs": node.input[0], **from_cache}
-    work.add(node, "gemm", outer | {"N": keys, "K": width}, scores, "_scores", inner=True)
+    work.add(node, "gemm", outer | {"N": keys, "K": width}, {"Inputs": node.input[0], **from_cache}, "_scores")
     from_cache = {} if past else {"Weights": node.input[2]}
     work.add(node, "gemm", outer | {"N": wide, "K": keys}, from_cache, "_context")
     work.layers[-1]["from"]["Inputs"] = [work.layers[-2]["name"]]
@@ -433,13 +427,10 @@ def _recurrent(work: _Import, node: Any) -> None:
         raise shapes.misfit(node)
     first = {"Inputs": node.input[5]} if ways == 1 and len(node.input) > 5 and node.input[5] else {}
     for way in ("_forward", "_backward") if ways == 2 else ("",):
-        taken = work.add(
-            *(node, "gemm", {"M": steps * batch, "N": wide, "K": size}, {"Inputs": node.input[0]}, f"{way}_input"),
-            **{"weights": node.input[1], "inner": True},
-        )
-        state = work.add(
-            *(node, "gemm", {"M": batch, "N": wide, "K": hidden}, first, f"{way}_state", node.input[2]), inner=True
-        )
+        rows, given = {"M": steps * batch, "N": wide, "K": size}, {"Inputs": node.input[0]}
+        taken = work.add(node, "gemm", rows, given, f"{way}_input", node.input[1])
+        rows = {"M": batch, "N": wide, "K": hidden}
+        state = work.add(node, "gemm", rows, first, f"{way}_state", node.input[2])
         tensors = {"Inputs1": ["M", "G", "N"], "Inputs2": ["M", "G", "N"], "Outputs": ["M", "N"]}
         dims = {"M": batch, "G": gates, "N": hidden}
         cells.append(work.add(node, "einsum", _einsum(dims, tensors), {}, f"{way}_gates"))
@@ -464,15 +455,7 @@ def _pool(work: _Import, node: Any) -> None:
     dims = {"N": y[0], "C": y[1], "P": y[2], "Q": y[3], "R": r, "S": s}
     inputs = ["N", "C", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"]
     tensors = {"Inputs": inputs, "Outputs": ["N", "C", "P", "Q"]}
-    near = _near_padded(attributes, (r, s), (dh, dw))
-    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]}, fed=near)
-
-
-def _near_padded(attributes: Mapping[str, Any], kernel: Sequence[int], dilation: Sequence[int]) -> bool:
-    """Whether the padding is no wider than the window, which each edge asks for."""
-    pads = list(attributes.get("pads", ()))
-    reach = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)][-len(pads) // 2 or 2 :]
-    return all(pad <= reach[axis % len(reach)] for axis, pad in enumerate(pads))
+    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]})
 
 
 def _reduce(work: _Import, node: Any) -> None:

@@ -139,8 +139,7 @@ def _check_shapes(
                 problems.add(where, said, f"rank {len(required) - at} must be {allowed}, padding included or not")
                 return
     each = [math.prod(extent for at, extent in enumerate(reversed(box)) if at not in limits) for box in boxes]
-    of_runs = sum(words * producer.repeat for words, producer in zip(each, producers, strict=True))
-    found = sum(each)
+    found, of_runs = sum(each), sum(words * one.repeat for words, one in zip(each, producers, strict=True))
     if found != rest and (limits or of_runs != rest * consumer.repeat):
         problems.add(where, said, f"{rest:,} words{' a position' if limits else ''} are needed, {found:,} come")
 
@@ -151,8 +150,7 @@ def _windows(consumer: Einsum, tensor: Tensor) -> dict[int, tuple[int, int]]:
     An input is smaller than the box by its padding, which is less than a window on each side; it is larger by the rows
     that the last step of a stride does not reach.
     """
-    found = {}
-    moved = consumer.output.dims
+    found, moved = {}, consumer.output.dims
     for at, rank in enumerate(reversed(tensor.ranks)):
         steps = [coefficient for dim, coefficient in rank if dim in moved]
         window = sum(coefficient * (consumer.dims[dim] - 1) for dim, coefficient in rank if dim not in moved)
