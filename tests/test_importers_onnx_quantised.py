@@ -303,14 +303,14 @@ def broken(kind: str) -> onnx.ModelProto:
             "channels",
             r"node c \(Conv\): its inputs \(x \[1, 4, 6, 6\], w0 \[2, 3, 3, 3\]\) or attributes are not what ONNX",
         ),
-        ("missing", r"node c \(Conv\): its input gone is no initializer, no input and no output before it"),
+        ("missing", r"node c \(Conv\): its input gone comes from nowhere: no initializer, no node before it"),
         ("rank", r"the shapes do not agree: \(op_type:Conv, node name: c\): Number of spatial dimensions"),
         ("short", r"node c \(QLinearAdd\): it lacks an input or an output"),
         (
             "gates",
             r"node c \(LSTM\): its inputs \(s \[5, 2, 3\], w0 \[1, 20, 3\], w1 \[1, 24, 6\]\) or attributes are not",
         ),
-        ("again", r"node c \(Relu\): its output x is one of another node, or is given"),
+        ("again", r"node c \(Relu\): its output x is given already"),
         ("shape", r"the model gives no shape of its input x; export it with one"),
     ],
 )

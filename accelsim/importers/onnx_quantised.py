@@ -34,9 +34,8 @@ _TWINS: Mapping[str, tuple[str, tuple[int, ...], int | str]] = {
     "QLinearSigmoid": ("Sigmoid", (0,), 4),
 }
 """The node of floats, which inputs are its own, and the type of its output or the input with the zero point of that."""
-_LEAST = {"QLinearConv": 8, "QLinearMatMul": 8, "QGemm": 6, "QLinearAdd": 7, "QLinearMul": 7, "QLinearWhere": 9}
-_LEAST |= {"QLinearConcat": 5, "MatMulNBits": 3}
-"""Inputs that a node must have, beyond the last that is its own."""
+_LEAST = {"QGemm": 6, "QLinearAdd": 7, "QLinearMul": 7, "QLinearWhere": 9, "QLinearConcat": 5, "MatMulNBits": 3}
+"""Inputs that a node of onnxruntime must have, where the last of its own is not the last of all."""
 _ZERO_POINTS = {"DequantizeLinear": (0, 2), **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), (3, 5))}
 _ZERO_POINTS |= {"ConvInteger": (1, 3), "MatMulInteger": (1, 3), "MatMulIntegerToFloat": (1, 5)}
 """Inputs of weights, and of their zero points."""
@@ -45,7 +44,7 @@ _ZERO_POINTS |= {"ConvInteger": (1, 3), "MatMulInteger": (1, 3), "MatMulIntegerT
 def least_inputs(operator: str) -> int:
     """How many inputs a quantised node has at least; 0 if the operator is none of those that are turned."""
     own = _TWINS.get(operator, ("", ()))[1]
-    return _LEAST.get(operator, 3 if operator == "DynamicQuantizeLSTM" else max(own, default=-1) + 1)
+    return _LEAST.get(operator, min(3, max(own, default=-1) + 1))
 
 
 def zero_points(nodes: Iterable[Any]) -> dict[str, str]:
@@ -76,8 +75,9 @@ def take_floats(graph: Any, onnx: Any) -> tuple[dict[str, int | None], dict[str,
             made = kinds.get(given[2], _kind(onnx, held.get("output_dtype") or onnx.TensorProto.UINT8))
         elif operator in _TWINS and not held.get("channels_last"):
             made = _turn(graph, node, held, kinds)
-        if node.op_type in GATES and "hidden_size" not in held and len(sizes.get(node.input[2], ())) == 3:
-            node.attribute.append(onnx.helper.make_attribute("hidden_size", min(sizes[node.input[2]][1:])))
+        states = sizes.get(given[2], ())
+        if node.op_type in GATES and "hidden_size" not in held and len(states) == 3:
+            node.attribute.append(onnx.helper.make_attribute("hidden_size", min(states[1:])))
         elif operator == "Cast":
             made = _kind(onnx, held.get("to", 1))
         elif operator == "Constant" and "value" in held:

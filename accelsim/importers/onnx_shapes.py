@@ -82,14 +82,13 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
     model, onnx = _load(path)
     graph = model.graph
     _refuse_odd_nodes(path, model, onnx)
-    constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in constants]
-    _set_sizes(path, inputs, sizes)
     if sizes.get("densities", "false") not in ("true", "false"):
         raise AccelsimError(f"{path}: densities={sizes['densities']}: expected true or false")
     nonzero = _nonzero(path, graph, onnx) if sizes.get("densities") == "true" else {}
     widths, quantised = take_floats(graph, onnx)
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    _set_sizes(path, inputs, sizes)
     for tensor in graph.initializer:  # shapes follow from few numbers; weights would be copied to and fro
         if math.prod(tensor.dims) > _MOST_NUMBERS:
             tensor.ClearField("raw_data")
@@ -126,13 +125,12 @@ def _nonzero(path: str | PathLike[str], graph: Any, onnx: Any) -> dict[str, floa
         try:
             if beside and int(beside.get("length", MOST_MODEL_BYTES + 1)) > MOST_MODEL_BYTES:  # or all of the file
                 open_file(Path(path).parent / beside["location"], MOST_MODEL_BYTES).close()
+            stands = held.get(zeros.get(tensor.name, ""))
+            zero = [0] if stands is None else np.unique(onnx.numpy_helper.to_array(stands, str(Path(path).parent)))
             words = onnx.numpy_helper.to_array(tensor, str(Path(path).parent))
         except Exception as error:  # the library has no one base of what it raises
             why = f"densities=true: the words of {printable(tensor.name)} cannot be read"
             raise AccelsimError(f"{path}: {why}: {' '.join(str(error).split())[:200]}") from None
-        zero = (
-            np.unique(onnx.numpy_helper.to_array(held[zeros[tensor.name]])) if zeros.get(tensor.name) in held else [0]
-        )
         if words.size and len(zero) == 1:
             found[tensor.name] = float(np.count_nonzero(words != zero[0])) / words.size
     return found
@@ -143,8 +141,8 @@ def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
     version = next((each.version for each in model.opset_import if not each.domain), 1)
     version = min(max(version, 1), onnx.defs.onnx_opset_version())
     graph = model.graph
-    known = {each.name for each in (*graph.input, *graph.initializer)} | {
-        one.values.name for one in graph.sparse_initializer
+    known = {
+        each.name for each in (*graph.input, *graph.initializer, *(one.values for one in graph.sparse_initializer))
     }
     for node in graph.node:
         least, types = (least_inputs(node.op_type), 1), {}
@@ -162,10 +160,10 @@ def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
             raise _wrong(path, node, f"its attribute {printable(odd[0])} is not what ONNX has there")
         if unmade:
             raise _wrong(
-                path, node, f"its input {printable(unmade[0])} is no initializer, no input and no output before it"
+                path, node, f"its input {printable(unmade[0])} comes from nowhere: no initializer, no node before it"
             )
         if again:
-            raise _wrong(path, node, f"its output {printable(again[0])} is one of another node, or is given")
+            raise _wrong(path, node, f"its output {printable(again[0])} is given already")
         known |= {*node.output}
         node.output[0] = node.output[0] or f"{next(filter(None, node.output))} before"
 
