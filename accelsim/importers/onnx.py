@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.importers.onnx_quantised import GATES, PSUM_BITS
+from accelsim.importers.onnx_quantized import GATES, PSUM_BITS
 from accelsim.importers.onnx_shapes import KEEPING, OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, NodeNote
@@ -94,7 +94,7 @@ class _Import:
 
     def note(self, node: Any, done: str, why: str) -> None:
         """Say what was done with a node."""
-        name, operator = self.shapes.quantised.get(node.output[0], (node.name or node.output[0], node.op_type))
+        name, operator = self.shapes.quantized.get(node.output[0], (node.name or node.output[0], node.op_type))
         self.notes.append(NodeNote(printable(name), operator, done, why))
 
     def add(
@@ -200,8 +200,8 @@ def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Importe
             _import_node(work, node)
         except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
             raise shapes.misfit(node) from None
-    if shapes.quantised:
-        names, operators = zip(*shapes.quantised.values(), strict=True)
+    if shapes.quantized:
+        names, operators = zip(*shapes.quantized.values(), strict=True)
         name, kinds = printable(names[0]), printable(", ".join(sorted({*operators})))
         why = f"scales and zero points are not counted; words have the bits of the model, sums of integers {PSUM_BITS}"
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -220,7 +220,7 @@ def _import_node(work: _Import, node: Any) -> None:
     data = next(name for name in node.input if name in work.active)
     known = [name for name in (*node.input, node.output[0]) if name]
     if work.shapes.attributes(node).get("channels_last"):
-        work.note(node, "skipped", "images with their channels last are not read")
+        work.note(node, "skipped", "its channels are the last axis; save the model before onnxruntime optimizes it")
     elif kind in KEEPING:
         work.pass_on(node, data)
         if kind == "Transpose":

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.onnx_quantised import least_inputs, take_floats, zero_points
+from accelsim.importers.onnx_quantized import least_inputs, take_floats, zero_points
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import MOST_MODEL_BYTES, open_file, read_file
@@ -39,7 +39,7 @@ class OnnxShapes:
     """A model's nodes in the order in which they run, the shapes of tensors as far as they are known, and their makers.
 
     No node makes inputs and constants. `widths`: bits of a word of tensors whose type is known, None of floats.
-    `quantised`: by their outputs, names and operators of the nodes with scales.
+    `quantized`: by their outputs, names and operators of the nodes with scales.
     """
 
     path: str
@@ -50,7 +50,7 @@ class OnnxShapes:
     yields: Mapping[str, int]
     nonzero: Mapping[str, float]
     widths: Mapping[str, int | None]
-    quantised: Mapping[str, tuple[str, str]]
+    quantized: Mapping[str, tuple[str, str]]
 
     def words(self, name: str) -> int:
         """Words of a tensor; 0 if they are not known."""
@@ -85,7 +85,7 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
     if sizes.get("densities", "false") not in ("true", "false"):
         raise AccelsimError(f"{path}: densities={sizes['densities']}: expected true or false")
     nonzero = _nonzero(path, graph, onnx) if sizes.get("densities") == "true" else {}
-    widths, quantised = take_floats(graph, onnx)
+    widths, quantized = take_floats(graph, onnx)
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     _set_sizes(path, inputs, sizes)
@@ -111,7 +111,7 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
             raise AccelsimError(f"{path}: {what}")
     makers = {output: node for node in graph.node for output in node.output if output}
     names, rates = tuple(value.name for value in inputs), _yields(inputs, found)
-    return OnnxShapes(str(path), tuple(graph.node), names, found, makers, rates, nonzero, widths, quantised)
+    return OnnxShapes(str(path), tuple(graph.node), names, found, makers, rates, nonzero, widths, quantized)
 
 
 def _nonzero(path: str | PathLike[str], graph: Any, onnx: Any) -> dict[str, float]:

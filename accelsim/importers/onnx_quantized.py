@@ -1,4 +1,4 @@
-"""Quantised ONNX nodes as the nodes of floats that do the same work, and the bits of the words of tensors.
+"""Quantized ONNX nodes as the nodes of floats that do the same work, and the bits of the words of tensors.
 
 The operators of integers in ONNX and those that onnxruntime adds (docs/ContribOperators.md of onnxruntime) name a scale
 and a zero point beside each tensor. Both leave here; the type of the integers stays.
@@ -42,7 +42,7 @@ _ZERO_POINTS |= {"ConvInteger": (1, 3), "MatMulInteger": (1, 3), "MatMulIntegerT
 
 
 def least_inputs(operator: str) -> int:
-    """How many inputs a quantised node has at least; 0 if the operator is none of those that are turned."""
+    """How many inputs a quantized node has at least; 0 if the operator is none of those that are turned."""
     own = _TWINS.get(operator, ("", ()))[1]
     return _LEAST.get(operator, min(3, max(own, default=-1) + 1))
 
@@ -58,7 +58,7 @@ def zero_points(nodes: Iterable[Any]) -> dict[str, str]:
 
 
 def take_floats(graph: Any, onnx: Any) -> tuple[dict[str, int | None], dict[str, tuple[str, str]]]:
-    """Turn quantised nodes of a graph into those of floats.
+    """Turn quantized nodes of a graph into those of floats.
 
     Returns the bits of words of tensors whose type is known, None for floats, and by their outputs the names and
     operators of all nodes with scales.
@@ -66,7 +66,7 @@ def take_floats(graph: Any, onnx: Any) -> tuple[dict[str, int | None], dict[str,
     known = {tensor.name: tensor.data_type for tensor in graph.initializer}
     types = {value.name: value.type.tensor_type.elem_type for value in graph.input} | known
     sizes = {tensor.name: tensor.dims for tensor in graph.initializer}
-    kinds, quantised = {name: _kind(onnx, number) for name, number in types.items()}, {}
+    kinds, quantized = {name: _kind(onnx, number) for name, number in types.items()}, {}
     for node in graph.node:
         name, operator, given = node.name or node.output[0], node.op_type, [*node.input, "", "", ""]
         held = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
@@ -85,8 +85,8 @@ def take_floats(graph: Any, onnx: Any) -> tuple[dict[str, int | None], dict[str,
         if made is not None:
             kinds[node.output[0]] = made
         if operator in _TWINS or operator.lower().endswith("quantizelinear"):
-            quantised[node.output[0]] = name, operator
-    return {name: _bits(kind) for name, kind in kinds.items()}, quantised
+            quantized[node.output[0]] = name, operator
+    return {name: _bits(kind) for name, kind in kinds.items()}, quantized
 
 
 def _turn(graph: Any, node: Any, held: Mapping[str, Any], kinds: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Quantised ONNX models have the layers of the floats, with the widths that they give; recurrent layers their steps."""
+"""Quantized ONNX models have the layers of the floats, with the widths that they give; recurrent layers their steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load(tmp_path):
     return load
 
 
-class Quantised(Graph):
+class Quantized(Graph):
     """A graph whose nodes may be of onnxruntime, and whose constants have types."""
 
     def constant(self, kind: int, *shape: int) -> str:
@@ -49,7 +49,7 @@ class Quantised(Graph):
         both = self.scale(kind)
         return self.add("DequantizeLinear", self.add("QuantizeLinear", x, *both), *both)
 
-    def dequantised(self, kind: int, *shape: int) -> str:
+    def dequantized(self, kind: int, *shape: int) -> str:
         return self.add("DequantizeLinear", self.constant(kind, *shape), *self.scale(kind))
 
     def model(self, output: str, opset: int = 21) -> onnx.ModelProto:
@@ -67,7 +67,7 @@ def widths(layer) -> tuple[int, ...]:
 
 
 def test_qlinear_conv__is_the_convolution_of_its_integers(load):
-    g = Quantised()
+    g = Quantized()
     x = g.input("x", 1, 16, 28, 28, kind=UINT8)
     y = g.add(
         "QLinearConv", x, *g.scale(), g.constant(INT8, 32, 8, 3, 3), *g.scale(INT8), *g.scale(), name="c", group=2
@@ -85,7 +85,7 @@ def test_qlinear_conv__is_the_convolution_of_its_integers(load):
     ("kind", "sums"), [("QLinearMatMul", (8, 8, 16, 32)), ("MatMulInteger", (8, 8, 32, 32)), ("QGemm", (8, 8, 16, 32))]
 )
 def test_products__of_integers_have_the_bits_of_what_they_read_and_write(load, kind, sums):
-    g = Quantised()
+    g = Quantized()
     x, w = g.input("x", 4, 7, kind=UINT8), g.constant(INT8, 7, 5)
     made = {
         "QLinearMatMul": (x, *g.scale(), w, *g.scale(INT8), *g.scale(INT16)),
@@ -133,11 +133,11 @@ def test_resnet50__of_pairs_around_floats_has_its_layers_with_8_bits(load):
 
 def test_outputs__have_the_bits_of_the_only_pair_that_reads_them(load):
     """After `Relu` of the first, and of the second a reader of floats too; `bits` are those of floats."""
-    g = Quantised()
+    g = Quantized()
     x = g.qdq(g.input("x", 1, 4, 6, 6))
-    first = g.add("Conv", x, g.dequantised(INT4, 4, 4, 1, 1), name="first")
-    second = g.add("Conv", g.qdq(g.add("Relu", first)), g.dequantised(INT8, 4, 4, 1, 1), name="second")
-    third = g.add("Conv", g.qdq(second, INT16), g.dequantised(INT8, 4, 4, 1, 1), name="third")
+    first = g.add("Conv", x, g.dequantized(INT4, 4, 4, 1, 1), name="first")
+    second = g.add("Conv", g.qdq(g.add("Relu", first)), g.dequantized(INT8, 4, 4, 1, 1), name="second")
+    third = g.add("Conv", g.qdq(second, INT16), g.dequantized(INT8, 4, 4, 1, 1), name="third")
     network = load(g.model(g.add("Add", third, second, name="sum")), bits=12)
     found = {layer.name: widths(layer) for layer in network.layers}
     assert found == {
@@ -153,10 +153,10 @@ def test_outputs__have_the_bits_of_the_only_pair_that_reads_them(load):
 
 def test_weights__of_4_bits_multiply_floats(load):
     """`MatMulNBits` packs two weights in a byte; a half pair of INT4 is the same to a product."""
-    g = Quantised()
+    g = Quantized()
     packed = g.constant(UINT8, 5, 1, 16)
     y = g.add("MatMulNBits", g.input("x", 3, 32), packed, g.constant(TensorProto.FLOAT, 5), name="a", K=32, N=5, bits=4)
-    made = g.model(g.add("MatMul", y, g.dequantised(INT4, 5, 6), name="b"))
+    made = g.model(g.add("MatMul", y, g.dequantized(INT4, 5, 6), name="b"))
     layers = load(made).layers
     assert [layer.dims for layer in layers] == [{"M": 3, "N": 5, "K": 32}, {"M": 3, "N": 6, "K": 5}]
     assert [widths(layer) for layer in layers] == [(16, 4, 16, 16)] * 2
@@ -164,7 +164,7 @@ def test_weights__of_4_bits_multiply_floats(load):
 
 def test_ranges__found_as_the_model_runs_are_a_pass_over_all_words(load):
     """As `quantize_dynamic` writes: the product is an int32, and a product of scales makes it a float."""
-    g = Quantised()
+    g = Quantized()
     x = g.add("DynamicQuantizeLinear", g.input("x", 4, 7), name="range", outputs=3)
     y = g.add("MatMulInteger", x, g.constant(INT8, 7, 5), "range_out2", g.scale(INT8)[1], name="one")
     scale = g.add("Mul", "range_out1", g.scale()[0], name="scales")
@@ -177,7 +177,7 @@ def test_ranges__found_as_the_model_runs_are_a_pass_over_all_words(load):
 
 
 def test_operators__of_onnxruntime_are_those_of_floats(load):
-    g = Quantised()
+    g = Quantized()
     x, z = g.input("x", 1, 4, 6, 6, kind=UINT8), g.input("z", 1, 4, 6, 6, kind=UINT8)
     s = g.scale()
     y = g.add("QLinearAdd", x, *s, z, *s, *s, name="add")
@@ -197,12 +197,12 @@ def test_operators__of_onnxruntime_are_those_of_floats(load):
     assert edges == {("add", "mul"), ("mean", "all"), ("all", "shares")}  # a part of what `mean` reads is given
     said = {note.node: str(note) for note in network.notes}
     assert said["gate"].startswith("gate (QLinearSigmoid): folded")
-    assert said["late"] == "late (QLinearGlobalAveragePool): skipped: images with their channels last are not read"
+    assert said["late"].startswith("late (QLinearGlobalAveragePool): skipped: its channels are the last axis")
 
 
-def recurrent(kind: str, x: tuple[int, ...], hidden: int, ways: int, turned: bool = False, **keys) -> Quantised:
+def recurrent(kind: str, x: tuple[int, ...], hidden: int, ways: int, turned: bool = False, **keys) -> Quantized:
     """One recurrent layer of `gates` products; onnxruntime has its weights turned."""
-    g, gates = Quantised(), {"LSTM": 4, "GRU": 3, "RNN": 1}[kind.removeprefix("DynamicQuantize")]
+    g, gates = Quantized(), {"LSTM": 4, "GRU": 3, "RNN": 1}[kind.removeprefix("DynamicQuantize")]
     w, r = (ways, gates * hidden, x[2]), (ways, gates * hidden, hidden)
     w, r = ((w[0], w[2], w[1]), (r[0], r[2], r[1])) if turned else (w, r)
     g.add(
@@ -238,7 +238,7 @@ def test_recurrent__layers_have_the_products_of_each_step(load, kind, gates, lay
 
 def test_recurrent__layers_may_give_their_last_state_and_begin_with_one(load):
     """The hidden size is that of the weights; what makes the first state feeds the product of states."""
-    g = Quantised()
+    g = Quantized()
     start = g.add("MatMul", g.input("s", 1, 2, 4), g.weight(4, 6), name="start")
     x = g.input("x", 5, 2, 3)
     g.add("GRU", x, g.weight(1, 18, 3), g.weight(1, 18, 6), "", g.numbers(5, 3), start, name="cell", outputs=2)
@@ -275,7 +275,7 @@ def test_samples__have_the_products_that_their_page_says():
 
 
 def broken(kind: str) -> onnx.ModelProto:
-    g = Quantised()
+    g = Quantized()
     x = g.input("x", 1, 4, 6, 6, kind=UINT8)
     if kind == "channels":
         g.add("Conv", x, g.weight(2, 3, 3, 3), name="c")
@@ -322,7 +322,7 @@ def test_models__that_are_broken_are_refused_at_the_node(load, kind, said):
 @pytest.mark.parametrize(("zero", "density"), [([3], "uniform, 0.75"), ([0], None), ([3, 0], None)])
 def test_densities__of_integers_count_what_stands_for_zero(tmp_path, zero, density):
     """Five of 20 weights are 3, and none is 0; zero points that differ along an axis leave the density open."""
-    g = Quantised()
+    g = Quantized()
     g.weights.append(onnx.numpy_helper.from_array(np.array([3] * 5 + [*range(4, 19)], np.uint8).reshape(5, 4), "w"))
     g.weights.append(onnx.numpy_helper.from_array(np.array(zero, np.uint8), "zero"))
     g.weights.append(onnx.numpy_helper.from_array(np.ones(len(zero), np.float32), "scale"))
