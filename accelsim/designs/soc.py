@@ -335,10 +335,9 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
     place = {layer.name: number for number, layer in enumerate(layers)}
     edges = []
     for edge in workload.edges:
-        layer = layers[place[edge.consumer]]
+        layer, producer = layers[place[edge.consumer]], layers[place[edge.producer]]
         tensor = layer.tensor(edge.tensor)
         several = [other for other in workload.edges if (other.consumer, other.tensor) == (edge.consumer, edge.tensor)]
-        producer = layers[place[edge.producer]]
         runs = max(1, producer.repeat // layer.repeat)  # that a run of the consumer puts together
         words = runs * producer.output.words(producer.dims) if len(several) > 1 else tensor.words(layer.dims)
         edges.append((place[edge.producer], place[edge.consumer], float(words * tensor.bits * layer.repeat)))
