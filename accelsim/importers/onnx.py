@@ -181,7 +181,7 @@ class _Import:
 
 
 def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Imported:
-    """Read an ONNX model as a workload with a parameter `bits`, the width of all tensors.
+    """Read an ONNX model as a workload with a parameter `bits`, the width of floats; integers have their own.
 
     Its weights need not be there. `sizes` are those of dimensions that it leaves open, by name; `batch` and `seq` also
     stand for the usual names. `densities`: `true` counts the zeros of the weights, which must then be there. Raises
