@@ -350,10 +350,10 @@ MUTANTS = (
     # fusion
     # importers
     Mutant("far padding keeps its edge", "importers/onnx.py",
-        "far = any(pad > reach[axis % len(reach)] for axis, pad in enumerate(pads))", "far = False",
+        "return all(pad <= reach[axis % len(reach)] for axis, pad in enumerate(pads))", "return True",
         "test_importers_onnx.py::test_windows__padded_further_than_they_reach_have_no_edge"),
     Mutant("padding as wide as the window has no edge", "importers/onnx.py",
-        "far = any(pad > reach[", "far = any(pad >= reach[",
+        "return all(pad <= reach[", "return all(pad < reach[",
         "test_importers_onnx.py::test_windows__padded_further_than_they_reach_have_no_edge"),
     Mutant("reach without dilation", "importers/onnx.py",
         "reach = [step * (size - 1) for", "reach = [size - 1 for",

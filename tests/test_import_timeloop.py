@@ -1,5 +1,7 @@
 """Timeloop's files: what machines, problems, mappings and energies become here."""
 
+import math
+
 import pytest
 
 from accelsim.inputs.architecture import load_architecture
@@ -446,6 +448,42 @@ def test_elements__have_the_bits_of_the_smallest_word(imported):
     assert [level.word_bits for level in machine.levels] == [8, 16, 8]
     assert {tensor.bits for tensor in layer.tensors} == {8}
     assert {level.element_words(tensor) for level in machine.levels for tensor in layer.tensors} == {1}
+
+
+def test_bitwidths__of_a_fork_let_elements_share_words(imported):
+    """Timeloop with quantization: a row of 64 bit of Main has 32 weights of 2 bit, 16 inputs of 4 or 8 outputs of 8."""
+    widths = "bitwidths: {Weights: 2, Inputs: 4, Outputs: 8}"
+    texts = PROBLEM, PROBLEM.replace("densities: {Inputs: 0.5}", widths)
+    _, (machine, narrow, _, _) = each = [loaded(imported(V03, text, MAPPING, ERT)) for text in texts]
+    assert [(level.word_bits, level.block_size) for level in machine.levels] == [(2, 32), (2, 32), (2, 4)]
+    assert {tensor.name: (tensor.bits, tensor.psum_bits) for tensor in narrow.tensors} == {
+        "Weights": (2, 2),
+        "Inputs": (4, 4),
+        "Outputs": (8, 8),
+    }
+    plain, packed = (evaluate(*one[:3]) for one in each)
+    assert packed.cycles == plain.cycles
+    before, after = (
+        {(row["component"], row["tensor"]): row["energy_pj"] for row in result.energy_by_tensor_rows()}
+        for result in (plain, packed)
+    )
+    for name, words, wide in (("Weights", 12, 2), ("Inputs", 2 * 17, 4), ("Outputs", 32, 8)):  # read or written at Main
+        for found, bits in ((before, 8), (after, wide)):
+            each_pj = 500.5 if name == "Outputs" else 512
+            assert found["Main", name] == pytest.approx(math.ceil(words * bits / 64) * each_pj)
+    assert after["Buffer", "Inputs"] < before["Buffer", "Inputs"]
+    assert after["Spad", "Weights"] < before["Spad", "Weights"]
+
+
+def test_bitwidths__of_other_names_or_no_numbers_are_refused_all_at_once(imported):
+    text = PROBLEM.replace("densities: {Inputs: 0.5}", "bitwidths: {Weight: 2, Inputs: x, Outputs: 0}")
+    with pytest.raises(InputError) as error:
+        imported(V03, text)
+    assert [problem.what for problem in error.value.problems] == [
+        "problem.bitwidths: 'Weight' is no data space; there are Weights, Inputs, Outputs",
+        "'x' has no value",
+        "expected a whole number from 1 on, got '0'",
+    ]
 
 
 def test_cnn_layer__has_a_stride_and_a_dilation_of_each_axis(imported):

@@ -476,6 +476,15 @@ def test_a_file_of_nobody_beside_hardware__is_named(imported):
         imported(hardware(register("I2"), DRAM), "something: {else: 1}\n")
 
 
+def test_models__of_integers_have_the_widths_of_zigzag_too(shared):
+    """8 bit and partial sums of 16, whatever the model says."""
+    given = shared / "foreign/zigzag/hardware/tpu_like.yaml", shared / "cases/turn3/onnx_quantised/qconv.onnx"
+    if not given[1].is_file():
+        pytest.skip(f"{given[1]} is absent")
+    (layer,) = load_workload({"workload": read_foreign(given).workload}).layers
+    assert (layer.output.bits, layer.output.psum_bits) == (8, 16)
+
+
 def test_models__beside_hardware_have_its_widths_directly_too(shared, run, tmp_path):
     """`map hardware.yaml net.onnx` counts what `map` of the imported files counts: 8 bit, as ZigZag does."""
     given = [shared / "foreign/zigzag" / name for name in ("hardware/tpu_like.yaml", "workload/resnet18.onnx")]

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_constraints, load_workload
 from accelsim.designs.assign import CoreCosts, least_energy, least_latency, most_throughput
-from accelsim.designs.soc import Core, System, load_system, map_on_system
+from accelsim.designs.soc import Core, System, _costs, load_system, map_on_system
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemms import Gemms
@@ -407,3 +408,14 @@ def test_operation__is_one_of_a_few(tmp_path):
     (tmp_path / "net.yaml").write_text(NETWORK.replace("max", "maximum"))
     with pytest.raises(InputError, match="expected an operation"):
         load_workload(tmp_path / "net.yaml")
+
+
+def test_edges__of_steps_move_the_words_of_all_their_runs():
+    """Two layers of 4 steps give 2 x 3 words each; a product reads the 48 words of all eight runs once."""
+    step = "einsum: {dims: {M: 2, N: 3}, tensors: {Inputs: [M, N], Outputs: [M, N]}, output: Outputs}"
+    layers = [f"{{name: {name}, repeat: 4, {step}}}" for name in ("a", "b")]
+    layers.append("{name: c, from: [a, b], gemm: {M: 8, N: 1, K: 6}}")
+    network = load_workload("workload:\n  name: w\n  layers:\n" + "".join(f"  - {layer}\n" for layer in layers))
+    links = SimpleNamespace(bytes_per_s=0, transfer_pj_per_bit=0, transfer_bits_per_s=0)
+    edges = _costs(links, network, [[None]] * 3).edges
+    assert [bits for _, reader, bits in edges if reader == 2] == [4 * 6 * 16] * 2

@@ -52,6 +52,17 @@ def test_edges__name_a_layer_several_or_one_for_each_tensor(load):
     assert [layer.name for layer in network.layers] == ["a", "b", "join", "flat", "square"]
 
 
+def test_edges__lead_from_one_run_to_all_runs_of_a_layer_and_back(load):
+    """A product of 8 rows, 4 steps of 2 rows each, and a product of all 8 rows; it cannot have others."""
+    step = "einsum: {dims: {M: 2, N: 3}, tensors: {Inputs: [M, N], Outputs: [M, N]}, output: Outputs}"
+    layers = "name: a, gemm: {M: 8, N: 3, K: 1}", f"name: step, from: a, repeat: 4, {step}"
+    network = load(*layers, "name: c, from: step, gemm: {M: 8, N: 1, K: 3}")
+    assert [(edge.producer, edge.consumer) for edge in network.edges] == [("a", "step"), ("step", "c")]
+    for rows in (7, 9):
+        said = mistakes(load, *layers, f"name: c, from: step, gemm: {{M: {rows}, N: 1, K: 3}}")
+        assert f"step gives 2 x 3, but Inputs of c is {rows} x 3; {3 * rows} words are needed, 6 come" in said
+
+
 @given(
     h=st.integers(1, 40), r=st.integers(1, 5), stride=st.integers(1, 3), dilation=st.integers(1, 2),
     padding=st.integers(0, 2), other=st.integers(1, 60),

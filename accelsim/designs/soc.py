@@ -344,14 +344,14 @@ def _costs(system: System, workload: Workload, rows: Sequence[Sequence[LayerCost
     def table(of: Callable[[LayerCost], float]) -> Any:
         return np.array([[math.inf if cost is None else of(cost) for cost in row] for row in rows]) * repeats[:, None]
 
-    place = {layer.name: number for number, layer in enumerate(layers)}
-    edges = []
+    place, edges = {layer.name: number for number, layer in enumerate(layers)}, []
     for edge in workload.edges:
-        layer = layers[place[edge.consumer]]
+        layer, producer = layers[place[edge.consumer]], layers[place[edge.producer]]
         tensor = layer.tensor(edge.tensor)
         several = [other for other in workload.edges if (other.consumer, other.tensor) == (edge.consumer, edge.tensor)]
-        producer = layers[place[edge.producer]]
-        words = producer.output.words(producer.dims) if len(several) > 1 else tensor.words(layer.dims)
+        made, most = producer.output.words(producer.dims), tensor.words(layer.dims)
+        runs = producer.repeat // layer.repeat or 1  # that a run of the consumer puts together, if it can
+        words = most if len(several) < 2 else made * runs if made * runs <= most else made
         edges.append((place[edge.producer], place[edge.consumer], float(words * tensor.bits * layer.repeat)))
     fed = {consumer for _, consumer, _ in edges}
     for at, layer in enumerate(layers[:-1]):  # a layer that does not say what feeds it follows the one before

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.importers.onnx_quantized import GATES, PSUM_BITS
 from accelsim.importers.onnx_shapes import KEEPING, OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, NodeNote
@@ -28,7 +29,7 @@ __all__ = ["import_model", "parameters"]
 _FOLDED = (
     *("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Mish", "Elu", "Selu"),
     *("Celu", "Softplus", "Softsign", "Tanh", "Erf", "Gelu", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Sin"),
-    *("Cos", "Floor", "Ceil", "Round", "Sign", "QuantizeLinear", "DequantizeLinear", "ThresholdedRelu", "Not", "IsNaN"),
+    *("Cos", "Floor", "Ceil", "Round", "Sign", "ThresholdedRelu", "Not", "IsNaN"),
 )
 _ELEMENTWISE = {
     **dict.fromkeys(("Add", "Sub", "Sum", "Mean"), "add"),
@@ -41,7 +42,13 @@ _LAYER_NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormal
 _NORMS = (*_LAYER_NORMS, "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LpNormalization", "LRN")
 _ONE_PASS = {
     **dict.fromkeys((*_NORMS, "MeanVarianceNormalization"), "normalize"),
-    **{"Softmax": "softmax", "LogSoftmax": "softmax", "RotaryEmbedding": "multiply", "CumSum": "add"},
+    **{
+        "DynamicQuantizeLinear": "normalize",
+        "Softmax": "softmax",
+        "LogSoftmax": "softmax",
+        "RotaryEmbedding": "multiply",
+        "CumSum": "add",
+    },
 }
 _POOLS = {"MaxPool": "max", "AveragePool": "add", "LpPool": "multiply"}
 _WINDOWS = ("Conv", "ConvTranspose", *_POOLS)
@@ -51,10 +58,14 @@ _REDUCTIONS = {
     **dict.fromkeys(("GlobalLpPool", "ReduceL2", "ReduceProd"), "multiply"),
     **{"ReduceLogSumExp": "softmax", "ReduceSumSquare": "activate"},
 }
-_PRODUCTS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "Attention"), "multiply_add")
+_PRODUCTS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "Attention", *GATES), "multiply_add")
 _OPERATIONS = {**_PRODUCTS, **_ELEMENTWISE, **_ONE_PASS, **_POOLS, **_REDUCTIONS}
 """What a node does at each point."""
 _PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
+_CARRYING = (*KEEPING, *_PARTS, "Concat", "MaxPool")
+"""Nodes whose output has words as wide as their first input's."""
+_INNER = ("_scores", "_input", "_state")
+"""Parts of a node whose output is none of its own."""
 _ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
 
 
@@ -67,7 +78,8 @@ def operation_of(operator: str) -> str:
 class _Import:
     """A model on its way to a workload: layers so far, and which of them compute each tensor of the model.
 
-    A layer has the keys of a workload file, in their order; what is empty is not written.
+    A layer has the keys of a workload file, in their order; what is empty is not written. `tensors`: of each layer,
+    what the model calls its tensors. `passed`: tensors folded into others. `runs`: of layers that run several times.
     """
 
     shapes: OnnxShapes
@@ -76,21 +88,28 @@ class _Import:
     made: dict[str, list[str]] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
     outputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    tensors: dict[str, dict[str, str]] = field(default_factory=dict)
+    passed: dict[str, str] = field(default_factory=dict)
 
     def note(self, node: Any, done: str, why: str) -> None:
         """Say what was done with a node."""
-        self.notes.append(NodeNote(printable(node.name or node.output[0]), node.op_type, done, why))
+        name, operator = self.shapes.quantized.get(node.output[0], (node.name or node.output[0], node.op_type))
+        self.notes.append(NodeNote(printable(name), operator, done, why))
 
     def add(
         self, node: Any, form: str, keys: dict[str, Any], inputs: Mapping[str, str], part: str = "", weights: str = ""
-    ) -> None:
-        """Add a layer; `inputs` says which tensor of the model each input of the layer is, `weights` which its own."""
+    ) -> str:
+        """Add a layer; `inputs` says which tensor of the model each input of the layer is, `weights` which its own.
+
+        Returns its name.
+        """
         raw = re.sub(r"[^A-Za-z0-9_.+-]+", "_", (node.name or node.output[0]).strip("/")).strip("_.+-") or node.op_type
         name, number = raw + part, 2
         while name in self.outputs:
             name, number = f"{raw}{part}_{number}", number + 1
-        window = node.op_type in _WINDOWS
-        sources = {tensor: self.made[source] for tensor, source in inputs.items() if self._feeds(source, window)}
+        fed = {tensor: source for tensor, source in inputs.items() if self._feeds(source, node)}
+        sources = {tensor: self.made[source] for tensor, source in fed.items()}
         share = self.shapes.density(weights) or 0
         densities = {"Weights": f"{share:.6g}"} if 0 < share < 1 else {}
         operation = operation_of(node.op_type).replace("multiply_add", "")
@@ -98,23 +117,71 @@ class _Import:
         self.layers.append({**layer, form: keys, "densities": densities})
         self.made[node.output[0]] = [name]
         self.outputs[name] = self.shapes.of.get(node.output[0]) or ()
+        made = {} if part.endswith(_INNER) else {"Outputs": node.output[0]}
+        self.tensors[name] = {**inputs, **({"Weights": weights} if weights else {}), **made}
+        return name
 
-    def _feeds(self, tensor: str, window: bool) -> bool:
+    def _feeds(self, tensor: str, node: Any) -> bool:
         """Whether some layers make a tensor, all of it and nothing else; for a window, also in this shape."""
         made = [self.outputs[name] for name in self.made.get(tensor, ())]
-        if not made or sum(map(math.prod, made)) != self.shapes.words(tensor):
+        words = [math.prod(self.outputs[name]) * self.runs.get(name, 1) for name in self.made.get(tensor, ())]
+        if self.shapes.words(tensor) not in (sum(words), sum(map(math.prod, made))) or not made:
             return False
-        return not window or all(shape[2:] == self.shapes.of[tensor][2:] for shape in made)
+        if node.op_type not in _WINDOWS:
+            return True
+        return self._near_padded(node) and all(shape[2:] == self.shapes.of[tensor][2:] for shape in made)
+
+    def _near_padded(self, node: Any) -> bool:
+        """Whether the padding of a window is no wider than the window, which each edge asks for."""
+        attributes = self.shapes.attributes(node)
+        kernel = attributes.get("kernel_shape") or self.shapes.of[node.input[1]][2:]
+        steps = attributes.get("dilations") or [1] * len(kernel)
+        reach = [step * (size - 1) for size, step in zip(kernel, steps, strict=True)]
+        pads = attributes.get("pads", ()) if node.op_type != "ConvTranspose" else ()
+        return all(pad <= reach[axis % len(reach)] for axis, pad in enumerate(pads))
 
     def pass_on(self, node: Any, source: str) -> None:
         """Let what computes a tensor also stand for what a node makes of it."""
+        self.passed |= dict.fromkeys(node.output, source)
         if source in self.made:
             for output in node.output:
                 self.made[output] = self.made[source]
 
+    def bits(self, tensor: str) -> int | None:
+        """Bits of the words of a tensor as the model says; None if they are those of floats."""
+        while tensor not in self.shapes.widths:
+            maker = self.shapes.makers.get(tensor)
+            if maker is None or not (tensor in self.passed or maker.op_type in _CARRYING):
+                return None
+            tensor = self.passed.get(tensor, maker.input[0])
+        return self.shapes.widths[tensor]
+
+    def written_bits(self, tensor: str, readers: Mapping[str, Sequence[str]]) -> int | None:
+        """Bits of the words that a layer writes, after the nodes that are folded into it."""
+        ends, found = [tensor], set[int | None]()
+        for each in ends:
+            further = [name for name in readers.get(each, ()) if self.passed.get(name) == each]
+            found |= {self.bits(each)} if len(further) < len(readers.get(each, [""])) else set()
+            ends += further
+        return None if None in found else max(filter(None, found))
+
+    def set_widths(self, floats: int) -> None:
+        """Give layers the widths of their tensors, and partial sums of integers theirs; `floats`: bits of floats."""
+        readers: dict[str, list[str]] = {}
+        for node in self.shapes.nodes:
+            for name in dict.fromkeys(node.input):
+                readers.setdefault(name, []).append(node.output[0])
+        for layer in self.layers:
+            own = {key: self.bits(name) for key, name in self.tensors[layer["name"]].items() if key != "Outputs"}
+            integers = own.get("Inputs") and own.get("Weights", 1) and layer["operation"] in ("", "add")
+            if made := self.tensors[layer["name"]].get("Outputs"):
+                own["Outputs"] = self.written_bits(made, readers)
+            sums = {"psums": max(PSUM_BITS, own.get("Outputs") or floats)} if integers else {}
+            layer["bits"] = {key: bits for key, bits in own.items() if bits} | sums
+
 
 def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Imported:
-    """Read an ONNX model as a workload with a parameter `bits`, the width of all tensors.
+    """Read an ONNX model as a workload with a parameter `bits`, the width of floats; integers have their own.
 
     Its weights need not be there. `sizes` are those of dimensions that it leaves open, by name; `batch` and `seq` also
     stand for the usual names. `densities`: `true` counts the zeros of the weights, which must then be there. Raises
@@ -127,11 +194,23 @@ def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Importe
         inputs = [name for name in node.input if name]
         if node.op_type in ("Shape", "Size", "Constant") or not any(name in work.active for name in inputs):
             continue  # constants and arithmetic on shapes
-        work.active.update(output for output in node.output if output)
-        _import_node(work, node)
+        scale = node.op_type == "DynamicQuantizeLinear"  # is its second output, its zero point the third
+        work.active.update(filter(None, node.output[:1] if scale else node.output))
+        try:
+            _import_node(work, node)
+        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
+            raise shapes.misfit(node) from None
+    if shapes.quantized:
+        names, operators = zip(*shapes.quantized.values(), strict=True)
+        name, kinds = printable(names[0]), printable(", ".join(sorted({*operators})))
+        why = f"scales and zero points are not counted; words have the bits of the model, sums of integers {PSUM_BITS}"
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        work.notes.append(NodeNote(name + more, kinds, "approximated", why))
     if not work.layers:
         why = "".join(f"; {note}" for note in work.notes[:3])
         raise AccelsimError(f"{path}: no node of the model is a layer that can be counted{why}")
+    floats = sizes.get("bits", "16")
+    work.set_widths(int(floats) if floats.isdecimal() else 0)
     return Imported(_write(Path(path), work), tuple(work.notes))
 
 
@@ -140,7 +219,9 @@ def _import_node(work: _Import, node: Any) -> None:
     kind = node.op_type
     data = next(name for name in node.input if name in work.active)
     known = [name for name in (*node.input, node.output[0]) if name]
-    if kind in KEEPING:
+    if work.shapes.attributes(node).get("channels_last"):
+        work.note(node, "skipped", "its channels are the last axis; save the model before onnxruntime optimizes it")
+    elif kind in KEEPING:
         work.pass_on(node, data)
         if kind == "Transpose":
             work.note(node, "skipped", "another order of the same words, which moves none here")
@@ -191,8 +272,10 @@ def _conv(work: _Import, node: Any) -> None:
     keys: dict[str, Any] = {"N": y[0], "K": y[1], "C": x[1], "P": y[2], "Q": y[3], "R": w[2], "S": w[3]}
     keys |= {key: list(pair) for key, pair in (("stride", stride), ("dilation", dilation)) if pair != (1, 1)}
     groups = attributes.get("group", 1)
-    fed = _unless_far_padded(attributes, node, (w[2], w[3]), dilation)
-    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), fed, weights=node.input[1])
+    if x[1] != w[1] * groups:
+        raise shapes.misfit(node)
+    inputs = {"Inputs": node.input[0]}
+    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), inputs, weights=node.input[1])
 
 
 def _conv_of_volumes(work: _Import, node: Any) -> None:
@@ -210,8 +293,7 @@ def _conv_of_volumes(work: _Import, node: Any) -> None:
         "Inputs": ["N", "G", "C", *(f"{step}*{out} + {wide}*{tap}" for out, tap, step, wide in steps)],
         "Outputs": ["N", "G", "K", "O", "P", "Q"],
     }
-    fed = _unless_far_padded(attributes, node, w[2:], dilation)
-    work.add(node, "einsum", _einsum(dims, tensors), fed, weights=node.input[1])
+    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]}, weights=node.input[1])
 
 
 def _two_by_equation(work: _Import, node: Any) -> None:
@@ -330,6 +412,38 @@ def _attention(work: _Import, node: Any) -> None:
     work.note(node, "approximated", "two products, in full; soft-max, mask and scaling between them are left out")
 
 
+def _recurrent(work: _Import, node: Any) -> None:
+    """An LSTM, a GRU or an RNN: the product of all inputs, and of each step that of the state, and what its gates do.
+
+    onnx.ai/onnx/operators: `W[dirs, gates*hidden, inputs]`, `R[dirs, gates*hidden, hidden]`, which onnxruntime turns.
+    """
+    shapes, attributes, gates = work.shapes, work.shapes.attributes(node), GATES[node.op_type]
+    x, w, r = (shapes.of[name] for name in node.input[:3])
+    batch, steps = x[:2] if attributes.get("layout") else x[1::-1]
+    ways = 2 if attributes.get("direction") == b"bidirectional" else 1
+    hidden, size = attributes.get("hidden_size", min(r[1:])), x[2]
+    wide, cells = gates * hidden, []
+    if (w[0], r[0], *map(sorted, (w[1:], r[1:]))) != (ways, ways, sorted((wide, size)), sorted((wide, hidden))):
+        raise shapes.misfit(node)
+    first = {"Inputs": node.input[5]} if ways == 1 and len(node.input) > 5 and node.input[5] else {}
+    for way in ("_forward", "_backward") if ways == 2 else ("",):
+        rows, given = {"M": steps * batch, "N": wide, "K": size}, {"Inputs": node.input[0]}
+        taken = work.add(node, "gemm", rows, given, f"{way}_input", node.input[1])
+        rows = {"M": batch, "N": wide, "K": hidden}
+        state = work.add(node, "gemm", rows, first, f"{way}_state", node.input[2])
+        tensors = {"Inputs1": ["M", "G", "N"], "Inputs2": ["M", "G", "N"], "Outputs": ["M", "N"]}
+        dims = {"M": batch, "G": gates, "N": hidden}
+        cells.append(work.add(node, "einsum", _einsum(dims, tensors), {}, f"{way}_gates"))
+        work.layers[-1] |= {"from": {"Inputs1": [taken], "Inputs2": [state]}, "operation": "activate"}
+        work.outputs[cells[-1]] = (batch, hidden)
+        for at, name in ((-2, state), (-1, cells[-1])):
+            work.layers[at]["repeat"] = work.runs[name] = steps
+    work.made |= dict.fromkeys(filter(None, node.output[:2]), cells)
+    work.note(node, "counted", f"a product of all inputs, then {steps} steps one after the other, each with its state")
+    if len(node.input) > 4 and node.input[4]:
+        work.note(node, "approximated", "sequences of all lengths are counted in full")
+
+
 def _pool(work: _Import, node: Any) -> None:
     shapes, attributes = work.shapes, work.shapes.attributes(node)
     y = _as_image(shapes.of[node.output[0]])
@@ -341,17 +455,7 @@ def _pool(work: _Import, node: Any) -> None:
     dims = {"N": y[0], "C": y[1], "P": y[2], "Q": y[3], "R": r, "S": s}
     inputs = ["N", "C", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"]
     tensors = {"Inputs": inputs, "Outputs": ["N", "C", "P", "Q"]}
-    work.add(node, "einsum", _einsum(dims, tensors), _unless_far_padded(attributes, node, (r, s), (dh, dw)))
-
-
-def _unless_far_padded(
-    attributes: Mapping[str, Any], node: Any, kernel: Sequence[int], dilation: Sequence[int]
-) -> dict[str, str]:
-    """Input of a layer with a window, unless the padding is wider than the window, which no edge allows."""
-    pads = list(attributes.get("pads", ()))
-    reach = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)][-len(pads) // 2 or 2 :]
-    far = any(pad > reach[axis % len(reach)] for axis, pad in enumerate(pads))
-    return {} if far else {"Inputs": node.input[0]}
+    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]})
 
 
 def _reduce(work: _Import, node: Any) -> None:
@@ -371,8 +475,8 @@ def _together(work: _Import, node: Any) -> frozenset[int]:
     Of a soft-max its own, of the norm of a layer those from its own to the last, of most others all but the first.
     """
     axes = len(work.shapes.of[node.output[0]])
-    if node.op_type == "BatchNormalization":
-        return frozenset()
+    if node.op_type in ("BatchNormalization", "DynamicQuantizeLinear"):  # of all, and of no axes
+        return frozenset(range(axes) if node.op_type == "DynamicQuantizeLinear" else ())
     own = work.shapes.attributes(node).get("axis", -1) % axes
     if node.op_type in ("Softmax", "LogSoftmax"):
         return frozenset({own})
@@ -417,6 +521,7 @@ _MAKERS: dict[str, Callable[[_Import, Any], None]] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Attention": _attention,
+    **dict.fromkeys(GATES, _recurrent),
     **dict.fromkeys(_POOLS, _pool),
     **dict.fromkeys(_REDUCTIONS, _reduce),
     **dict.fromkeys(_ONE_PASS, _one_pass),
@@ -427,7 +532,7 @@ _MAKERS: dict[str, Callable[[_Import, Any], None]] = {
 def _write(path: Path, work: _Import) -> str:
     """Workload file with all layers, and a comment for each node that is not counted as it is."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", path.stem).strip("_") or "model"
-    about = "Every tensor has words of $bits bits, whatever the model stores."
+    about = "Words of floats have $bits bits, whatever the model stores; those of integers their own."
     lines = [f"# Imported from {printable(path.name)}. {about}"]
     lines += [f"# {printable(str(note))}" for note in work.notes]
     lines += ["params: {bits: 16}", "workload:", f"  name: {name}"]

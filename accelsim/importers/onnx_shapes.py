@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from accelsim.importers.onnx_quantized import least_inputs, take_floats, zero_points
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import MOST_MODEL_BYTES, open_file, read_file
@@ -21,7 +23,8 @@ USUAL = {
     "kv": ("kv", "past", "past_seq", "past_len", "past_sequence_length", "total_sequence_length", "cache_len"),
 }
 """Names that models give to the dimensions that `--batch` and `--seq-len` set, in small letters."""
-KEEPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
+QUANTISING = ("QuantizeLinear", "DequantizeLinear")
+KEEPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose", *QUANTISING)
 """Nodes whose output has the words of their input."""
 _COUNTS = ("group", "strides", "dilations", "kernel_shape")
 """Attributes that are whole numbers from 1."""
@@ -35,15 +38,19 @@ _MOST_NUMBERS = 1024
 class OnnxShapes:
     """A model's nodes in the order in which they run, the shapes of tensors as far as they are known, and their makers.
 
-    No node makes inputs and constants.
+    No node makes inputs and constants. `widths`: bits of a word of tensors whose type is known, None of floats.
+    `quantized`: by their outputs, names and operators of the nodes with scales.
     """
 
+    path: str
     nodes: tuple[Any, ...]
     inputs: tuple[str, ...]
     of: Mapping[str, tuple[int, ...]]
     makers: Mapping[str, Any]
     yields: Mapping[str, int]
     nonzero: Mapping[str, float]
+    widths: Mapping[str, int | None]
+    quantized: Mapping[str, tuple[str, str]]
 
     def words(self, name: str) -> int:
         """Words of a tensor; 0 if they are not known."""
@@ -61,6 +68,11 @@ class OnnxShapes:
 
         return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
 
+    def misfit(self, node: Any) -> AccelsimError:
+        """Say that what a node reads is not what its operator takes."""
+        given = [f"{printable(name)} {list(self.of[name]) if name in self.of else '?'}" for name in node.input if name]
+        return _wrong(self.path, node, f"its inputs ({', '.join(given)}) or attributes are not what ONNX has there")
+
 
 def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShapes:
     """Read a model and infer its shapes.
@@ -70,12 +82,13 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
     model, onnx = _load(path)
     graph = model.graph
     _refuse_odd_nodes(path, model, onnx)
+    if sizes.get("densities", "false") not in ("true", "false"):
+        raise AccelsimError(f"{path}: densities={sizes['densities']}: expected true or false")
+    nonzero = _nonzero(path, graph, onnx) if sizes.get("densities") == "true" else {}
+    widths, quantized = take_floats(graph, onnx)
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     _set_sizes(path, inputs, sizes)
-    if sizes.get("densities", "false") not in ("true", "false"):
-        raise AccelsimError(f"{path}: densities={sizes['densities']}: expected true or false")
-    nonzero = _nonzero(path, graph.initializer, onnx) if sizes.get("densities") == "true" else {}
     for tensor in graph.initializer:  # shapes follow from few numbers; weights would be copied to and fro
         if math.prod(tensor.dims) > _MOST_NUMBERS:
             tensor.ClearField("raw_data")
@@ -83,9 +96,10 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
     del graph.output[:]  # what a model says of its outputs may still name what is open
     del graph.value_info[:]
     try:
-        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True, strict_mode=True).graph
     except Exception as error:  # the library has no one base of what it raises
-        raise AccelsimError(f"{path}: the shapes do not agree: {' '.join(str(error).split())[:300]}") from None
+        what = re.sub(r"\[\w+\] |Inference error\(s\): ", "", " ".join(str(error).split()))
+        raise AccelsimError(f"{path}: the shapes do not agree: {what[:300]}") from None
     found = {name: shape for name, shape in constants.items() if all(size > 0 for size in shape)}
     for value in (*graph.input, *graph.value_info):
         dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
@@ -96,25 +110,29 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
             what = f"the tensor {printable(name)} has the shape {shape}; {_LARGEST} is the largest size"
             raise AccelsimError(f"{path}: {what}")
     makers = {output: node for node in graph.node for output in node.output if output}
-    return OnnxShapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found), nonzero)
+    names, rates = tuple(value.name for value in inputs), _yields(inputs, found)
+    return OnnxShapes(str(path), tuple(graph.node), names, found, makers, rates, nonzero, widths, quantized)
 
 
-def _nonzero(path: str | PathLike[str], tensors: Any, onnx: Any) -> dict[str, float]:
-    """Share of the words of each constant that are not zero."""
+def _nonzero(path: str | PathLike[str], graph: Any, onnx: Any) -> dict[str, float]:
+    """Share of the words of each constant that are not zero, or not what stands for it: the same for all its words."""
     import numpy as np
 
+    zeros, held = zero_points(graph.node), {tensor.name: tensor for tensor in graph.initializer}
     found = {}
-    for tensor in tensors:
+    for tensor in graph.initializer:
         beside = {each.key: each.value for each in tensor.external_data}
         try:
             if beside and int(beside.get("length", MOST_MODEL_BYTES + 1)) > MOST_MODEL_BYTES:  # or all of the file
                 open_file(Path(path).parent / beside["location"], MOST_MODEL_BYTES).close()
+            stands = held.get(zeros.get(tensor.name, ""))
+            zero = [0] if stands is None else np.unique(onnx.numpy_helper.to_array(stands, str(Path(path).parent)))
             words = onnx.numpy_helper.to_array(tensor, str(Path(path).parent))
         except Exception as error:  # the library has no one base of what it raises
             why = f"densities=true: the words of {printable(tensor.name)} cannot be read"
             raise AccelsimError(f"{path}: {why}: {' '.join(str(error).split())[:200]}") from None
-        if words.size:
-            found[tensor.name] = float(np.count_nonzero(words)) / words.size
+        if words.size and len(zero) == 1:
+            found[tensor.name] = float(np.count_nonzero(words != zero[0])) / words.size
     return found
 
 
@@ -122,19 +140,36 @@ def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
     """Refuse nodes that ONNX does not allow: without all inputs and outputs, or with attributes of another kind."""
     version = next((each.version for each in model.opset_import if not each.domain), 1)
     version = min(max(version, 1), onnx.defs.onnx_opset_version())
-    for node in model.graph.node:
-        least, types = (0, 1), {}
+    graph = model.graph
+    known = {
+        each.name for each in (*graph.input, *graph.initializer, *(one.values for one in graph.sparse_initializer))
+    }
+    for node in graph.node:
+        least, types = (least_inputs(node.op_type), 1), {}
         if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, version):
             schema = onnx.defs.get_schema(node.op_type, version)
             least = schema.min_input, max(1, schema.min_output)
             types = {name: attribute.type.value for name, attribute in schema.attributes.items()}
         odd = [each.name for each in node.attribute if each.type != types.get(each.name, each.type)]
         odd += [each.name for each in node.attribute if each.name in _COUNTS and min(each.ints or [each.i]) < 1]
-        what = f"its attribute {printable(odd[0])} is not what ONNX has there" if odd else ""
-        if len(node.input) < least[0] or len(node.output) < least[1] or not node.output[0]:
-            what = "it lacks an input or an output"
-        if what:
-            raise AccelsimError(f"{path}: node {printable(node.name) or '?'} ({printable(node.op_type)}): {what}")
+        again = [name for name in node.output if name and name in known]
+        unmade = [name for name in node.input if name and name not in known]
+        if len(node.input) < least[0] or len(node.output) < least[1] or not any(node.output):
+            raise _wrong(path, node, "it lacks an input or an output")
+        if odd:
+            raise _wrong(path, node, f"its attribute {printable(odd[0])} is not what ONNX has there")
+        if unmade:
+            raise _wrong(
+                path, node, f"its input {printable(unmade[0])} comes from nowhere: no initializer, no node before it"
+            )
+        if again:
+            raise _wrong(path, node, f"its output {printable(again[0])} is given already")
+        known |= {*node.output}
+        node.output[0] = node.output[0] or f"{next(filter(None, node.output))} before"
+
+
+def _wrong(path: str | PathLike[str], node: Any, what: str) -> AccelsimError:
+    return AccelsimError(f"{path}: node {printable(node.name) or '?'} ({printable(node.op_type)}): {what}")
 
 
 def parameters(path: str | PathLike[str]) -> frozenset[str]:
@@ -193,6 +228,10 @@ def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str,
     """Give each open dimension the size that is asked for, or say which ones have none."""
     missing = []
     for value in inputs:
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            raise AccelsimError(
+                f"{path}: the model gives no shape of its input {printable(value.name)}; export it with one"
+            )
         for name, dim in _open(value):
             usual = (sizes[key] for key, names in USUAL.items() if key in sizes and name.lower() in names)
             size = sizes.get(name) or next(usual, "")

@@ -14,6 +14,7 @@ from accelsim.energy.estimators import COMPUTES
 from accelsim.importers import values
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
+from accelsim.inputs.level_features import BANDWIDTHS
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
@@ -95,10 +96,12 @@ def architecture(
     figures: Figures,
     kept: Mapping[str, tuple[list[str], list[str]]],
     zeros: Mapping[str, dict[str, Any]],
+    bits: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Document of a machine; `kept` are the roles that each part keeps and bypasses whatever the mapping.
 
-    `zeros` are keys of each part that say what it does about zeros, and energies of this.
+    `zeros` are keys of each part that say what it does about zeros, and energies of this; `bits` widths of elements as
+    problems give them.
 
     Where the ERT has not every part, the component models of accelsim give the others their energies.
     """
@@ -132,6 +135,8 @@ def architecture(
                 fanout |= {"multicast": [role for role in ROLES if role not in part.unshared]}
                 fanout |= {"spatial_reduction": "Outputs" not in part.unshared}
             levels[-1]["fanout"] = fanout
+        if bits and not part.network and homes[part.name] == part.name:
+            _pack(levels[-1], part, bits)
     why = "a network of its own, as each of two containers in a row is; one fanout with x and y may share more reads"
     for part in (one for one in machine.parts if one.network and homes[one.name] == one.name):
         machine.note(part, why)
@@ -141,6 +146,18 @@ def architecture(
     compute = _compute(machine, figures)
     _add_zeros(compute, zeros.get(machine.parts[-1].name, {}))
     return {**document, "levels": levels, "compute": compute}
+
+
+def _pack(level: dict[str, Any], part: Part, bits: Sequence[int]) -> None:
+    """Let elements of given widths share words, as Timeloop with quantization packs them: words of their divisor."""
+    word = math.gcd(part.word_bits, *bits)
+    share = part.word_bits // word
+    level |= {"word": f"{word} bit", "block_size": level["block_size"] * share}
+    for key in (key for key in BANDWIDTHS if key in level):
+        level[key] = f"{values.plain_decimal(float(level[key].split()[0]) * share)} words/cycle"
+    wires = level.get("fanout", {}).get("energy", {})
+    if wires:
+        wires["transfer"] = values.pj_text(float(wires["transfer"].split()[0]) / share)
 
 
 def _of_stored(

@@ -104,7 +104,8 @@ def convert(documents: Sequence[Document], *, constrained: bool = True) -> Forei
     constraints = values.for_layers(each)
     roles = shapes[0].roles if shapes else {}
     zeros = read_sparsity(machine, found.get("sparse_optimizations", ()), roles, figures, notes)
-    document, layers = architecture(machine, figures, kept, zeros), workload(shapes, machine, notes) if shapes else None
+    layers, widths = workload(shapes, machine, notes) if shapes else None, [one.bits.values() for one in shapes]
+    document = architecture(machine, figures, kept, zeros, [*itertools.chain(*widths)])
     notes += machine.notes
     restricted = {"levels": constraints} if constraints else None
     return Foreign(document, layers, mapping, restricted, _energies(machine, figures), tuple(notes))

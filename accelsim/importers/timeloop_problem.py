@@ -31,7 +31,7 @@ _TRUE = ("true", "yes", "on", "1")
 
 @dataclass
 class ProblemShape:
-    """Dimensions with their bounds, and of each tensor its ranks, its role and whether it is the output."""
+    """Dimensions with their bounds, and of each tensor its ranks, its role, its bits and whether it is the output."""
 
     name: str = ""
     dims: dict[str, int] = field(default_factory=dict)
@@ -39,6 +39,7 @@ class ProblemShape:
     roles: dict[str, str] = field(default_factory=dict)
     output: str = ""
     densities: dict[str, Any] = field(default_factory=dict)
+    bits: dict[str, int] = field(default_factory=dict)
 
 
 def read_shape(
@@ -74,6 +75,9 @@ def read_shape(
             of_all = Map(instance.where(key), held=dict.fromkeys(tensors, held))
             written_here = of_all if key == "commonDensity" else instance.value(key, Map)
             shape.densities = read_densities(written_here, tensors, notes)
+        elif key == "bitwidths" and held:  # of Timeloop with quantization
+            widths, tensors = instance.value(key, Map), [name for name, *_ in given]
+            shape.bits |= values.read_all(lambda name: _width(widths, name, tensors), widths)  # noqa: B023
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
 
@@ -102,12 +106,16 @@ def _data_space(given: Map, notes: list[Note]) -> tuple[str, Any, bool]:
     return str(space["name"]), space["projection"], str(space.get("read_write")).lower() in _TRUE
 
 
+def _width(widths: Map, name: str, tensors: Sequence[str]) -> tuple[str, int]:
+    """Name of a data space with the bits of its elements."""
+    values.refuse_other(name, tensors, "data space", "problem.bitwidths", widths.where(name))
+    return name, values.whole(widths[name], widths.where(name))
+
+
 def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
     """Why a value of an instance is left out, of which its shape has no dimension and no coefficient."""
     if "pad" in key:
         return "padded points count as ordinary points"
-    if key == "bitwidths":  # of Timeloop with quantization
-        return "an element is one word of each level, of the bits that the machine says"
     named = {name.lower(): name for name in coefficients}
     if key.lower() in named:
         return f"is no coefficient of the shape, which has its default; did you mean '{named[key.lower()]}'?"
@@ -176,9 +184,11 @@ def workload(shapes: Sequence[ProblemShape], machine: TimeloopMachine | None, no
         einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
         densities = {name: shape.densities[name] for name in shape.tensors if name in shape.densities}
         named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
-        layer = {"einsum": einsum | ({"roles": named} if named else {})}
+        layer: dict[str, Any] = {"einsum": einsum | ({"roles": named} if named else {})}
         layers.append({"name": shape.name, **layer, **({"densities": densities} if densities else {})})
+        if shape.bits:
+            layers[-1]["bits"] = shape.bits | {"psums": shape.bits.get(shape.output, widths[0])}
     bits = dict.fromkeys((*ROLES, "psums"), widths[0])
     if len(layers) == 1:
-        return {"name": layers[0].pop("name"), "bits": bits, **layers[0]}
+        return {"name": layers[0].pop("name"), "bits": bits | layers[0].pop("bits", {}), **layers[0]}
     return {"name": "problems", "bits": bits, "layers": layers}

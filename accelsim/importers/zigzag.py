@@ -388,6 +388,7 @@ def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
     notes += [Note(mark, each.operator, f"is {each.done}: {each.why}", each.node) for each in imported.notes]
     notes.append(Note(mark, "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
     body = yaml.safe_load(imported.text)["workload"] | {"bits": _ONNX_BITS}
+    body["layers"] = [{key: held for key, held in layer.items() if key != "bits"} for layer in body["layers"]]
     read = load_workload({"workload": body}).layers
     layers = []
     for each in read:

@@ -221,7 +221,7 @@ class Edge:
     """An input tensor of a layer that is the output of another layer, or a part of it where several are concatenated.
 
     Edges join single runs of layers: where `repeat` counts several runs, each run of the consumer reads a run of the
-    producer.
+    producer. Where one runs more often, as a step of a recurrent layer, the words of all its runs may be those of one.
     """
 
     producer: str

@@ -138,8 +138,9 @@ def _check_shapes(
                 allowed = f"{least}" if least == most else f"{least} to {most}"
                 problems.add(where, said, f"rank {len(required) - at} must be {allowed}, padding included or not")
                 return
-    found = sum(math.prod(extent for at, extent in enumerate(reversed(box)) if at not in limits) for box in boxes)
-    if found != rest:
+    each = [math.prod(extent for at, extent in enumerate(reversed(box)) if at not in limits) for box in boxes]
+    found, of_runs = sum(each), sum(words * one.repeat for words, one in zip(each, producers, strict=True))
+    if found != rest and (limits or of_runs != rest * consumer.repeat):
         problems.add(where, said, f"{rest:,} words{' a position' if limits else ''} are needed, {found:,} come")
 
 
@@ -149,8 +150,7 @@ def _windows(consumer: Einsum, tensor: Tensor) -> dict[int, tuple[int, int]]:
     An input is smaller than the box by its padding, which is less than a window on each side; it is larger by the rows
     that the last step of a stride does not reach.
     """
-    found = {}
-    moved = consumer.output.dims
+    found, moved = {}, consumer.output.dims
     for at, rank in enumerate(reversed(tensor.ranks)):
         steps = [coefficient for dim, coefficient in rank if dim in moved]
         window = sum(coefficient * (consumer.dims[dim] - 1) for dim, coefficient in rank if dim not in moved)
