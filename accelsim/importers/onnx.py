@@ -132,7 +132,8 @@ def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Importe
     if not work.layers:
         why = "".join(f"; {note}" for note in work.notes[:3])
         raise AccelsimError(f"{path}: no node of the model is a layer that can be counted{why}")
-    return Imported(_write(Path(path), work), tuple(work.notes))
+    about = "Every tensor has words of $bits bits, whatever the model stores."
+    return Imported(_write(Path(path), work, 16, about), tuple(work.notes))
 
 
 def _import_node(work: _Import, node: Any) -> None:
@@ -424,13 +425,12 @@ _MAKERS: dict[str, Callable[[_Import, Any], None]] = {
 }
 
 
-def _write(path: Path, work: _Import) -> str:
+def _write(path: Path, work: _Import, bits: int, about: str) -> str:
     """Workload file with all layers, and a comment for each node that is not counted as it is."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", path.stem).strip("_") or "model"
-    about = "Every tensor has words of $bits bits, whatever the model stores."
     lines = [f"# Imported from {printable(path.name)}. {about}"]
     lines += [f"# {printable(str(note))}" for note in work.notes]
-    lines += ["params: {bits: 16}", "workload:", f"  name: {name}"]
+    lines += [f"params: {{bits: {bits}}}", "workload:", f"  name: {name}"]
     lines += ["  bits: {Weights: $bits, Inputs: $bits, Outputs: $bits}"]
     lines += [f"  yields: {{{what}: {many}}}" for what, many in work.shapes.yields.items()]
     lines.append("  layers:")
