@@ -51,7 +51,7 @@ _INTEGERS: Mapping[str, Callable[[int, int], int]] = {
     **{"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "maximum": max, "minimum": min},
     **{"and": operator.and_, "or": operator.or_},
 }
-_MOST_STEPS, _MOST_VALUES = 1 << 40, 1_000_000
+_MOST_STEPS, _MOST_VALUES = 1 << 40, 200_000
 """A loop that has not ended after so many steps has no known number of them; values that are followed, at most."""
 
 
@@ -386,7 +386,7 @@ def _moved(module: _Module, op: Op, value: _Value, kind: Type) -> _Value:
     if "broadcast" in op.name:
         axes = op.ints("dims|broadcast_dimensions")
         axes = [*range(len(shape) - len(old), len(shape))] if op.name == "broadcast" else axes
-        if len(axes) != len(old) or any(axis >= len(shape) for axis in axes):
+        if len(axes) != len(old) or any(not 0 <= axis < len(shape) for axis in axes):
             raise HintedError(f"its dims {axes} name no axis of the result for each of the operand", "name each")
         repeats = list(shape)
         for axis, size, many in zip(axes, old, value.repeats, strict=True):
@@ -505,7 +505,7 @@ def _convolution(module: _Module, op: Op, values: Values, frame: _Frame) -> list
         "Outputs": ["N", *group, "K", *(slid if up else outs)],
     }
     made = module.value(op.types[0], order=orders[2])
-    inputs = dict(zip(("Inputs", "Weights"), values, strict=True))
+    inputs = dict(zip(("Inputs", "Weights"), values, strict=False))
     module.add(op, frame, inputs, made, einsum=_einsum(dims, tensors))
     if values[0].order != orders[0] or not (up or _near(x[2:], y[2:], reach, stride)):
         module.work.layers[-1]["from"].pop("Inputs", None)
