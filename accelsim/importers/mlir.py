@@ -52,7 +52,7 @@ class Op:
     operands: list[str]
     text: str
     types: list[Type]
-    blocks: list[Block]
+    blocks: list[Region]
 
     def ints(self, key: str, count: int = 0, default: int = 1) -> list[int]:
         """`count` whole numbers of an attribute (a pattern of its name), or `default`; 0 stands for all that it has."""
@@ -71,7 +71,7 @@ class Op:
 
 
 @dataclass(slots=True)
-class Block:
+class Region:
     """Operations of a region, with the names and types of its parameters."""
 
     params: dict[str, Type | None] = field(default_factory=dict)
@@ -131,9 +131,9 @@ class Text:
             return after == "("
         return first.startswith(("%", "^")) or (bool(first) and self._starts(at + 1) and after not in ("}", ","))
 
-    def _block(self, at: int, opened: int) -> tuple[Block, int]:
+    def _block(self, at: int, opened: int) -> tuple[Region, int]:
         """Operations up to the brace that closes a region, and the token after it."""
-        block = Block()
+        block = Region()
         while at < len(self._tokens) and self._tokens[at] != "}":
             if self._tokens[at].startswith("^"):
                 end = next((i for i in range(at, len(self._tokens)) if self._first[i + 1 : i + 2] != [False]), at)
@@ -152,7 +152,7 @@ class Text:
         """The operation that starts at a token, and the token after it."""
         opened: list[int] = []
         flat: list[str] = []
-        blocks: list[Block] = []
+        blocks: list[Region] = []
         depths: list[int] = []
         at = start
         while at < len(self._tokens):
@@ -175,7 +175,7 @@ class Text:
             self.refuse(self._at[opened[-1]], what, "the file may be cut off; print the module again")
         return self._read(self._at[start], flat, depths, blocks), at
 
-    def _read(self, at: int, flat: list[str], depths: list[int], blocks: list[Block]) -> Op:
+    def _read(self, at: int, flat: list[str], depths: list[int], blocks: list[Region]) -> Op:
         """An operation from its tokens without regions, each with its depth in brackets."""
         first = flat.index("=") + 1 if flat[0].startswith("%") and "=" in flat else 0
         names = []

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from accelsim.importers.mlir import HOW, Block, Op, Text, Type
+from accelsim.importers.mlir import HOW, Op, Region, Text, Type
 from accelsim.importers.onnx import _each_word, _einsum, _Import, _write
 from accelsim.importers.onnx_shapes import OnnxShapes
 from accelsim.inputs.errors import AccelsimError, HintedError, InputError, Problem
@@ -168,7 +168,7 @@ class _Module:
         self.note(op, frame, "skipped", why)
         return made
 
-    def run(self, block: Block, values: Results, around: _Frame) -> Results:
+    def run(self, block: Region, values: Results, around: _Frame) -> Results:
         """Inline a block with these parameters; returns what it returns."""
         env = around.env | dict(zip(block.params, values, strict=False))
         uses = around.uses + Counter(name for op in _ops(block) for name in op.operands)
@@ -267,7 +267,7 @@ class _Module:
         return self.value(replace(kind, bits=bits), data, alone=alone, **same)
 
 
-def _ops(block: Block) -> list[Op]:
+def _ops(block: Region) -> list[Op]:
     """Operations of a block and of the regions in it."""
     return [each for op in block.ops for each in (op, *_inner(op))]
 
@@ -339,7 +339,7 @@ def _steps(module: _Module, op: Op, values: Values, frame: _Frame) -> tuple[int 
     """How often a loop runs, None if that is not known; and its values after a step, with `i` as key if they stay."""
     dry = replace(frame, env={name: value and replace(value, key="") for name, value in frame.env.items()})
 
-    def run(block: Block, numbers: Sequence[int | None]) -> Values:
+    def run(block: Region, numbers: Sequence[int | None]) -> Values:
         given = [replace(v, key=f"{i}", number=n) for i, (v, n) in enumerate(zip(values, numbers, strict=True))]
         return [value for value in module.run(block, given, dry) if value]
 
