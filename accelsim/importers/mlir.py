@@ -121,8 +121,11 @@ class Text:
         """Whether an operation starts at a token that is the first of its line or block."""
         token = self._tokens[at]
         named = token in ("return", "call", "module") or ("." in token and token[0].isalpha())
-        assigned = token[0] in "%#" and any(t in ("=", ",") for t in self._tokens[at + 1 : at + 2])
-        return assigned or (named and self._tokens[at + 1 : at + 2] != ["="]) or token[0] in '^"'
+        after = at + 1
+        while self._tokens[after : after + 1] == [","] and self._tokens[at][0] == "%":  # %a, %b = ...
+            after += 2
+        assigned = self._tokens[after : after + 1] == ["="]
+        return (assigned and token[0] in "%#") or (named and not assigned) or token[0] in '^"'
 
     def _region(self, at: int) -> bool:
         """Whether a brace opens a region, not a dictionary of attributes."""
