@@ -71,8 +71,8 @@ def map(  # what its users call it
         of what such a file holds, or a loaded one. Also a system of cores, a GPU of the catalogue, or files of another
         tool: a list of them or their folder, which may hold the workload too.
     workload : str, path, dict, Workload, layer or torch.nn.Module
-        A layer or a network, named in the same ways; also an ONNX model, a `config.json` of Hugging Face, or a torch
-        module with `inputs`.
+        A layer or a network, named in the same ways; also an ONNX model, a StableHLO module, a
+        `config.json` of Hugging Face, or a torch module with `inputs`.
     layer : str, optional
         Map this layer of the network only.
     params : dict, optional

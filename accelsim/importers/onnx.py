@@ -211,7 +211,8 @@ def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Importe
         raise AccelsimError(f"{path}: no node of the model is a layer that can be counted{why}")
     floats = sizes.get("bits", "16")
     work.set_widths(int(floats) if floats.isdecimal() else 0)
-    return Imported(_write(Path(path), work), tuple(work.notes))
+    about = "Words of floats have $bits bits, whatever the model stores; those of integers their own."
+    return Imported(_write(Path(path), work, 16, about), tuple(work.notes))
 
 
 def _import_node(work: _Import, node: Any) -> None:
@@ -529,13 +530,12 @@ _MAKERS: dict[str, Callable[[_Import, Any], None]] = {
 }
 
 
-def _write(path: Path, work: _Import) -> str:
+def _write(path: Path, work: _Import, bits: int, about: str) -> str:
     """Workload file with all layers, and a comment for each node that is not counted as it is."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", path.stem).strip("_") or "model"
-    about = "Words of floats have $bits bits, whatever the model stores; those of integers their own."
     lines = [f"# Imported from {printable(path.name)}. {about}"]
     lines += [f"# {printable(str(note))}" for note in work.notes]
-    lines += ["params: {bits: 16}", "workload:", f"  name: {name}"]
+    lines += [f"params: {{bits: {bits}}}", "workload:", f"  name: {name}"]
     lines += ["  bits: {Weights: $bits, Inputs: $bits, Outputs: $bits}"]
     lines += [f"  yields: {{{what}: {many}}}" for what, many in work.shapes.yields.items()]
     lines.append("  layers:")

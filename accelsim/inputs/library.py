@@ -111,9 +111,9 @@ def _stem(name_or_path: str | PathLike[str], kind: str) -> str:
 
 _IMPORTERS = {
     **dict.fromkeys((".onnx", ".pt2"), "accelsim.importers.onnx"),
-    "config.json": "accelsim.importers.decoders",
+    **{".mlir": "accelsim.importers.stablehlo", "config.json": "accelsim.importers.decoders"},
 }
-"""Importer of files that end so: ONNX models, programs that `torch.export.save` wrote, Hugging Face's decoders."""
+"""Importer of files that end so: ONNX models, programs of `torch.export.save`, StableHLO, Hugging Face's decoders."""
 MODELS = tuple(_IMPORTERS)
 """Endings of models that stand wherever a workload may."""
 

@@ -214,9 +214,9 @@ def load_workload(source: Source, overrides: Mapping[str, str] | None = None) ->
     Parameters
     ----------
     source : str, path or dict
-        YAML file with a top-level key `workload`, the name of one that ships, an ONNX model (`*.onnx`), or a
-        program that `torch.export.save` wrote (`*.pt2`); or what a YAML file holds, as text of several lines or as a
-        dict.
+        YAML file with a top-level key `workload`, the name of one that ships, an ONNX model (`*.onnx`), a
+        program that `torch.export.save` wrote (`*.pt2`), or a StableHLO module (`*.mlir`); or what a YAML file holds,
+        as text of several lines or as a dict.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
