@@ -24,7 +24,7 @@ BUDGETS = {
     "docs/getting-started.md": 1600,
     "docs/tutorial-design.md": 2000,
     "docs/howto.md": 2400,
-    "docs/networks.md": 2900,
+    "docs/networks.md": 3100,
     "docs/sweeps.md": 2000,
     "docs/gpu.md": 3200,
     "docs/coming-from.md": 2600,
