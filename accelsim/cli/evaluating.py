@@ -120,9 +120,10 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 
 
 def export_command(arguments: argparse.Namespace) -> int:
-    """Write files of Timeloop, and what it will count otherwise; or a mapping of AccelForge."""
+    """Write files of Timeloop or ZigZag, and what it will count otherwise; or a mapping of AccelForge."""
     from accelsim.importers.accelforge import export_accelforge
     from accelsim.importers.timeloop_export import export_timeloop
+    from accelsim.importers.zigzag_export import export_zigzag
 
     if arguments.tool == "accelforge":
         if len(arguments.files) < 3 or not arguments.output:
@@ -142,11 +143,11 @@ def export_command(arguments: argparse.Namespace) -> int:
     else:
         many = len(arguments.files)
         raise AccelsimError(f"expected the folder of a result, or ARCH WORKLOAD MAPPING, got {many} names")
-    folder = arguments.output or (beside and beside / "timeloop")
+    folder = arguments.output or (beside and beside / arguments.tool)
     if not folder:
         raise AccelsimError("-o names the folder to write")
     results.refuse_directory(folder)
-    made = export_timeloop(architecture, layer, mapping)
+    made = (export_zigzag if arguments.tool == "zigzag" else export_timeloop)(architecture, layer, mapping)
     for path in results.write_directory(folder, {name: text.encode() for name, text in made.files.items()}):
         sys.stdout.write(f"{path}\n")
     sys.stdout.write("".join(f"{note}\n" for note in made.notes))

@@ -153,7 +153,7 @@ def kind_of(document: Document) -> str | None:
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
         return None
-    if "memories" in body:
+    if "memories" in body or _holds(body, "inputs", "temporal_mapping"):
         return "zigzag"
     outside = {"offchip_core_id", "offchip_core"} & set(body)
     if "cores" in body and (outside or any(_holds(body, key, "offchip_core_id") for key in GRAPHS)):
@@ -215,6 +215,7 @@ def read_foreign(
     variables: Mapping[str, str] | None = None,
     *,
     constrained: bool = True,
+    layer: str | None = None,
 ) -> Foreign:
     """Read files of another tool, given together as that tool takes them.
 
@@ -231,6 +232,8 @@ def read_foreign(
         Names that templates leave open.
     constrained : bool
         False: what the files ask of the loops of mappings is left out unread, so that it need not fit the workload.
+    layer : str, optional
+        Layer whose mapping is asked for; default: the only one.
 
     Returns
     -------
@@ -251,6 +254,7 @@ def read_foreign(
     convert = cast(Callable[..., Foreign], import_module(KINDS[kind]).convert)
     if not constrained and kind == "timeloop":  # no other tool's constraints are refused
         convert = partial(convert, constrained=False)
+    convert = partial(convert, layer=layer) if kind == "zigzag" else convert
     try:
         made = convert(documents)
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
