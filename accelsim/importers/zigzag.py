@@ -51,6 +51,8 @@ _MAPPING_KEYS |= {"temporal_mapping"}
 _LAYER_KEYS |= _MAPPING_KEYS
 _MAPPED = {"spatial_mapping", "temporal_ordering", "temporal_mapping"}
 """Keys of a mapping that a layer may have too: in Python's form of 2022 to 2024, and in what ZigZag writes."""
+_HOLDS = {"holds": ["Weights", "Inputs"]}
+"""An operand that stays the same for the next cycle is not read again."""
 _WITHOUT_LAYERS = "is not asked for: name a workload of ZigZag, or a model (ONNX), whose dimensions these are"
 _WIDE = 2**40
 """Bits of a memory, and of its port, that limit nothing."""
@@ -218,8 +220,6 @@ def architecture_of(
             levels[-1].setdefault("fanout", {})["xy"[at % 2]] = sizes[dim]
     if any(memory.get("area") for _, memory in ladder) or array.get("unit_area"):
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
-    why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
-    notes.append(Note(array.mark, "operational_array", why))
     machine: dict[str, Any] = {"name": values.plain_name(hardware.value("name", str, "zigzag"))}
     unit: dict[str, Any] = {"class": "mac"}
     if any("energy" not in level for level in levels):
@@ -235,7 +235,7 @@ def architecture_of(
         return {**machine, "compute": _in_memory(array, levels, layers, notes)}, places
     of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
     energy = {"compute": values.pj_text(values.figure(array, of_mac)), "source": "ZigZag"}
-    return {**machine, "compute": {"name": "MAC", **unit, "energy": energy}}, places
+    return {**machine, "compute": {"name": "MAC", **unit, **_HOLDS, "energy": energy}}, places
 
 
 def _in_memory(
@@ -260,7 +260,7 @@ def _in_memory(
         roles[role] = values.pj_text(float(roles[role].split()[0]) + each_pj * access / bits)
         energies[action] = roles if len(roles) > 1 or action == "update" else roles[role]
     energy = {"compute": values.pj_text(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
-    return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
+    return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, **_HOLDS, "energy": energy}
 
 
 def _outside(mark: Mark, dims: Sequence[str]) -> Map:
