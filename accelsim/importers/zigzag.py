@@ -451,8 +451,8 @@ def _layer_name(text: str) -> str:
 
 def _entry(entries: Sequence[Map], names: Sequence[str]) -> Map:
     """Entry of the mapping for a layer: that of its name, its operator, or the default one."""
-    by_name = {_layer_name(str(entry.get("name"))): entry for entry in reversed(entries)}
-    by_name |= {str(entry.get("name")): entry for entry in reversed(entries)}
+    named = [(str(entry.get("name", entry.get("id"))), entry) for entry in reversed(entries)]
+    by_name = {_layer_name(name): entry for name, entry in named} | dict(named)
     return next((by_name[name] for name in (*names, "default") if name in by_name), Map(Mark("", 1, 1)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping as StringMap
+from dataclasses import replace
 from typing import Any
 
 from accelsim.importers.documents import Map, parse
@@ -30,8 +31,8 @@ _LINKS = {LETTERS[role]: operand for role, operand in _OPERANDS.items()}
 _WAYS = {"r": ("tl", "th"), "w": ("fh", "fl")}
 """Ways of words; the second ones are of outputs alone."""
 _KINDS = {"r": "read", "w": "write", "rw": "read_write"}
-_WIDE, _HUGE = 1024, 10**13
-"""Accesses a cycle of a port without a bandwidth; bits of a memory without a size."""
+_HUGE = 10**13
+"""Bits of a memory without a size."""
 _COSTS = ("transfers below", "leakage of", "hops below")
 _SAME = 1e-6
 Json = dict[str, Any]
@@ -46,6 +47,8 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
     ours = evaluate(architecture, einsum, mapping)
     if not ours.valid:
         raise AccelsimError(f"the mapping is not valid: {ours.violations[0]}")
+    held = architecture.compute.operands  # registers of the MACs, which ZigZag has too
+    mapping = replace(mapping, levels=tuple(node for node in mapping.levels if node.level != held))
     padded = pad(einsum, mapping.padding)
     names = _dim_names(padded)
     spread = _spread(mapping)
@@ -65,7 +68,10 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
     entry["temporal_ordering"] = [[names[loop.dim], loop.bound] for loop in reversed(temporal)]
     notes = [f"{loop.dim} is padded from {einsum.dims[loop.dim]} to {loop.bound}" for loop in mapping.padded]
     texts = {WORKLOAD: yaml_text_of([_layer(padded, names)]), MAPPING: yaml_text_of([entry])}
-    machine = _machine(architecture, padded, mapping)
+    busy = {level.name: 1 for level in architecture.levels}
+    for each in ours.tensors:  # bits a cycle of a port without a bandwidth, of which ZigZag counts whole cycles
+        busy[each.level] += -(-(each.reads + each.fills + each.updates) * each.word_bits // ours.compute_cycles)
+    machine = _machine(architecture, padded, mapping, busy)
     texts[HARDWARE] = yaml_text(machine)
     wanted = _inside(mapping, padded)
     loops = [(loop.dim, loop.bound) for loop in reversed(temporal)]
@@ -75,10 +81,14 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
         texts[HARDWARE] = yaml_text(_apart(machine, nest, wanted))
         notes.append("each tensor has memories of its own, of the size of its tiles, so that ZigZag finds these")
     read = convert([parse(text, name) for name, text in texts.items()])
+    if read.mapping is None:
+        raise AccelsimError(
+            f"ZigZag has no form for the mapping: {read.notes[-1].why if read.notes else 'it has no loops'}"
+        )
     theirs = evaluate(*read.loaded())
     for what, a, b in (("pJ", theirs.energy_pj, ours.energy_pj), ("cycles", theirs.cycles, ours.cycles)):
         if not math.isclose(a, b, rel_tol=_SAME):
-            why = listed(_unsaid(architecture)) or "ports that tensors share"
+            why = listed(_unsaid(architecture, padded)) or "ports that tensors share"
             notes.append(f"the files come to {a:,.10g} {what} instead of {b:,.10g}: ZigZag has no form for {why}")
     notes.append(
         "ZigZag also charges first reads of partial sums and whole accesses, and counts windows without a halo"
@@ -114,6 +124,8 @@ def _layer(einsum: Einsum, names: StringMap[str, str]) -> Json:
     relations, texts, widths = dict[str, str](), dict[str, str](), dict[str, int]()
     for tensor in einsum.tensors:
         text = letter = LETTERS[tensor.role]
+        if not tensor.ranks:
+            raise AccelsimError(f"{tensor.name}: ZigZag has no tensor without ranks")
         for rank in tensor.ranks:
             if len(rank) > 2:
                 raise AccelsimError(f"{tensor.name}: ZigZag's ranks are of two dimensions at most, not {len(rank)}")
@@ -138,11 +150,12 @@ def _layer(einsum: Einsum, names: StringMap[str, str]) -> Json:
     }
 
 
-def _machine(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Json:
+def _machine(architecture: Architecture, einsum: Einsum, mapping: Mapping, busy: StringMap[str, int]) -> Json:
     """A machine with the memories that the mapping uses, innermost first, and an array of the loops in space."""
     roles = {tensor.name: tensor.role for tensor in einsum.tensors}
     spread, memories = _spread(mapping), dict[str, Json]()
-    levels = list({level.name: level for level in architecture.levels}.values())
+    held = architecture.compute.operands
+    levels = list({level.name: level for level in architecture.levels if level.name != held}.values())
     for level in reversed(levels):
         inside = {each.name for each in levels[levels.index(level) :]}
         served = {"served_dimensions": [dim for dim, (name, _) in spread.items() if name in inside]}
@@ -151,7 +164,7 @@ def _machine(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Js
         together = not level.partition_words and len({_costs(architecture, level, role) for role in kept}) == 1
         for part in [[role for role in LETTERS if role in kept]] if together else parts:
             name = level.name if together else f"{level.name}_{_OPERANDS[part[0]]}"
-            memories[name] = _memory(architecture, level, part, level is levels[0]) | served
+            memories[name] = _memory(architecture, level, part, level is levels[0], busy[level.name]) | served
     sizes = [math.prod(loop.bound for loop in loops) for _, loops in spread.values()] or [1]
     array = {
         "unit_energy": architecture.mac_pj(einsum),
@@ -169,12 +182,13 @@ def _costs(architecture: Architecture, level: Level, role: str) -> tuple[float, 
     return found(level.name, role, "read"), found(level.name, role, *writes)
 
 
-def _memory(architecture: Architecture, level: Level, roles: list[str], first: bool) -> Json:
-    """A memory of some roles; an access is the least that its ports move."""
+def _memory(architecture: Architecture, level: Level, roles: list[str], first: bool, busy: int) -> Json:
+    """A memory of some roles; an access is the least that its ports move, and `busy` bits a cycle are what they do."""
     access = level.word_bits * level.block_size
     given = {"rw": level.bandwidth, "r": level.read_bandwidth, "w": level.write_bandwidth}
     rates = {kind: max(1, int(rate * level.word_bits)) for kind, rate in given.items() if rate is not None}
-    rates = {kind: rates.get(kind, access * _WIDE) for kind in (("rw",) if "rw" in rates or not rates else "rw")}
+    wide = 2 ** (-(-busy // access) - 1).bit_length() * access
+    rates = {kind: rates.get(kind, wide) for kind in (("rw",) if "rw" in rates or not rates else "rw")}
     operands = [_OPERANDS[role] for role in roles]
     words = (level.partition_words or {}).get(roles[0], level.size_words)
     memory: Json = {"size": _HUGE if first or words is None else int(words * level.word_bits)}
@@ -237,7 +251,7 @@ def _apart(machine: Json, nest: Nest, wanted: StringMap[tuple[str, str], int]) -
     return {**machine, "memories": memories}
 
 
-def _unsaid(architecture: Architecture) -> list[str]:
+def _unsaid(architecture: Architecture, einsum: Einsum) -> list[str]:
     """What of a machine ZigZag has no form for, and may change counts."""
     found = []
     for level in architecture.levels:
@@ -247,8 +261,10 @@ def _unsaid(architecture: Architecture) -> list[str]:
                 found.append(f"{what} {level.name}")
         if level.systolic or level.dma or level.compression or level.overlap != "all":
             found.append(f"what {level.name} does beside storing (systolic, dma, compression, overlap)")
+        if any(t.bits % level.word_bits for t in einsum.tensors if t.role not in level.bypass):
+            found.append(f"words of {level.name} that elements do not fill")
         if not level.drain_reads and level is not architecture.levels[0] and "Outputs" not in level.bypass:
             found.append(f"drains of {level.name} without a read")
-        if level.component == "operand registers":
-            found.append("operands that compute units hold")
+    if not architecture.compute.holds >= {"Weights", "Inputs"}:
+        found.append("another read of an operand that stays the same")
     return found

@@ -124,7 +124,7 @@ def rows(machine: Path, folder: Path, scratch: Path) -> Iterator[list[str]]:
         if result.cycles < (1 - NEAR) * first:
             said.append("cycles: waits where a memory has no room for two tiles")
         elif result.cycles > (1 + NEAR) * last:
-            said.append("cycles: the words above take the port of DRAM")
+            said.append(f"cycles: {'the words above' if said else 'first loads, which ZigZag lets overlap'} share a port")
         said += [again["error"]] if "error" in again else []
         said += [] if result.valid else [f"{result.violations[0].text} with these points"]
         exported = f"{energy / again['value']:.4f}" if "value" in again else "-"
