@@ -121,15 +121,13 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 
 def export_command(arguments: argparse.Namespace) -> int:
     """Write files of Timeloop or ZigZag, and what it will count otherwise; or a mapping of AccelForge."""
-    from accelsim.importers.accelforge import export_accelforge
-    from accelsim.importers.timeloop_export import export_timeloop
-    from accelsim.importers.zigzag_export import export_zigzag
+    from accelsim.importers import accelforge, timeloop_export, zigzag_export
 
     if arguments.tool == "accelforge":
         if len(arguments.files) < 3 or not arguments.output:
             raise AccelsimError("expected AccelForge's architecture and workload, a mapping of accelsim, and -o DIR")
         results.refuse_directory(arguments.output)
-        text = export_accelforge(arguments.files[:-1], arguments.files[-1], spec.read_params(arguments))
+        text = accelforge.export_accelforge(arguments.files[:-1], arguments.files[-1], spec.read_params(arguments))
         for path in results.write_directory(arguments.output, {"mapping.yaml": text.encode()}):
             sys.stdout.write(f"{path}\n")
         return cli.DONE
@@ -147,7 +145,8 @@ def export_command(arguments: argparse.Namespace) -> int:
     if not folder:
         raise AccelsimError("-o names the folder to write")
     results.refuse_directory(folder)
-    made = (export_zigzag if arguments.tool == "zigzag" else export_timeloop)(architecture, layer, mapping)
+    export = zigzag_export.export_zigzag if arguments.tool == "zigzag" else timeloop_export.export_timeloop
+    made = export(architecture, layer, mapping)
     for path in results.write_directory(folder, {name: text.encode() for name, text in made.files.items()}):
         sys.stdout.write(f"{path}\n")
     sys.stdout.write("".join(f"{note}\n" for note in made.notes))

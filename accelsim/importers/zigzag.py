@@ -24,7 +24,7 @@ from accelsim.importers import values
 from accelsim.importers.documents import Document, Map, Note, Seq, refuse
 from accelsim.importers.foreign import Foreign
 from accelsim.importers.zigzag_imc import IMC_KEYS, in_memory
-from accelsim.importers.zigzag_mapping import ROLES, Nest, as_items, operands_of, pairs, read_nest, served_by
+from accelsim.importers.zigzag_mapping import ROLES, ZigZagNest, as_items, operands_of, pairs, read_nest, served_by
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
 from accelsim.inputs.units import listed, quoted
@@ -185,7 +185,7 @@ def _sizes(array: Map) -> dict[str, int]:
 
 
 def architecture_of(
-    hardware: Map, layers: Sequence[_Layer], notes: list[Note], nest: Nest | None = None
+    hardware: Map, layers: Sequence[_Layer], notes: list[Note], nest: ZigZagNest | None = None
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
     """Architecture of a hardware file, on which a mapping is one of ours, and the place of each array dimension."""
     widths = {bits for layer in layers for bits in layer.bits.values()}
@@ -271,7 +271,7 @@ def _outside(mark: Mark, dims: Sequence[str]) -> Map:
     return Map(mark, held=found)
 
 
-def _ladder(memories: Map, dims: list[str], notes: list[Note], nest: Nest | None) -> list[tuple[str, Map]]:
+def _ladder(memories: Map, dims: list[str], notes: list[Note], nest: ZigZagNest | None) -> list[tuple[str, Map]]:
     """Memories, outermost first; refused where of two for one operand neither serves all that the other one does."""
     listed_first = [(name, memories.value(name, Map)) for name in reversed(memories)]
     for _, memory in listed_first:

@@ -16,7 +16,7 @@ from accelsim.importers.documents import Map, parse
 from accelsim.importers.foreign import yaml_text
 from accelsim.importers.timeloop_export import Export
 from accelsim.importers.zigzag import convert
-from accelsim.importers.zigzag_mapping import ROLES, Nest, allocated, tile_bits
+from accelsim.importers.zigzag_mapping import ROLES, ZigZagNest, allocated, tile_bits
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.mapping import Loop, Mapping
@@ -76,7 +76,7 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
     wanted = _inside(mapping, padded)
     loops = [(loop.dim, loop.bound) for loop in reversed(temporal)]
     spatial = {dim: [(loop.dim, loop.bound) for loop in each] for dim, (_, each) in spread.items()}
-    nest = Nest(padded, loops, spatial, wanted)
+    nest = ZigZagNest(padded, loops, spatial, wanted)
     if not _found(nest, texts[HARDWARE]):
         texts[HARDWARE] = yaml_text(_apart(machine, nest, wanted))
         notes.append("each tensor has memories of its own, of the size of its tiles, so that ZigZag finds these")
@@ -219,7 +219,7 @@ def _inside(mapping: Mapping, einsum: Einsum) -> dict[tuple[str, str], int]:
     return found
 
 
-def _found(nest: Nest, hardware: str) -> bool:
+def _found(nest: ZigZagNest, hardware: str) -> bool:
     """Whether ZigZag finds the memories of a mapping by itself."""
     machine = parse(hardware, HARDWARE).body
     try:
@@ -230,7 +230,7 @@ def _found(nest: Nest, hardware: str) -> bool:
     return at.keys() == ranges.keys() and all(low <= at[key] <= most for key, (low, most) in ranges.items())
 
 
-def _apart(machine: Json, nest: Nest, wanted: StringMap[tuple[str, str], int]) -> Json:
+def _apart(machine: Json, nest: ZigZagNest, wanted: StringMap[tuple[str, str], int]) -> Json:
     """The machine with memories of one operand each, of which all but the outermost are as large as the tiles."""
     memories, start = dict[str, Json](), dict[str, int]()
     names = list(machine["memories"])

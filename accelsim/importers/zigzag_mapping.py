@@ -73,7 +73,7 @@ def served_by(memory: Map) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class ZigZagNest:
     """A mapping: its loops in time, innermost first, and those along each dimension of the array.
 
     `inside`: how many of the former are in the tile of an operand (I1, I2, O) at a memory.
@@ -217,7 +217,7 @@ def _add(nodes: list[dict[str, Any]], loops: _Loops) -> None:
 
 def read_nest(
     entry: Map, einsum: Einsum, ours: Mapping[str, str], memories: Map, sizes: Mapping[str, int], notes: list[Note]
-) -> Nest | None:
+) -> ZigZagNest | None:
     """The mapping of an entry; None where its loops do not multiply to the layer, which then is left to a search.
 
     `ours`: our names of ZigZag's dimensions; `sizes`: those of the array. Raises InputError where a tile is larger than
@@ -254,7 +254,7 @@ def read_nest(
         if own:
             widest = max(own, key=lambda loop: loop[1])
             widest[1] = -(-bound // (steps * math.prod(loop[1] for loop in own) // widest[1]))
-    found = Nest(einsum, temporal, {key: [(d, n) for d, n in each] for key, each in spatial.items()}, {})
+    found = ZigZagNest(einsum, temporal, {key: [(d, n) for d, n in each] for key, each in spatial.items()}, {})
     inside = _written(memories, entry, blocks) if blocks else allocated(found, memories)
     both = {(f"{name}_{operand}", operand): count for (name, operand), count in inside.items()} | inside
     return replace(found, inside={(plain_name(name), operand): count for (name, operand), count in both.items()})
@@ -275,7 +275,7 @@ def _written(memories: Map, entry: Map, blocks: Mapping[str, Sequence[Any]]) -> 
     return found
 
 
-def allocated(nest: Nest, memories: Map) -> dict[tuple[str, str], int]:
+def allocated(nest: ZigZagNest, memories: Map) -> dict[tuple[str, str], int]:
     """Loops inside the tiles, as ZigZag fills its memories; of equal choices the one with most loops of the first."""
     many, found, reached, below = (
         len(nest.temporal),
@@ -309,7 +309,7 @@ def allocated(nest: Nest, memories: Map) -> dict[tuple[str, str], int]:
     return found
 
 
-def tile_bits(nest: Nest, operand: str, below: set[str], start: int, count: int) -> Fraction:
+def tile_bits(nest: ZigZagNest, operand: str, below: set[str], start: int, count: int) -> Fraction:
     """Bits of the tile with so many loops inside, of places along some dimensions of the array; without skipped points.
 
     ZigZag counts sums as partial where a loop that adds to them is outside the `start` loops of the memory below.

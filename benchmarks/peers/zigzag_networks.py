@@ -94,7 +94,7 @@ def back(architecture: Architecture, einsum: Einsum, mapping: Mapping, folder: P
 def rows(machine: Path, folder: Path, scratch: Path) -> Iterator[list[str]]:
     """A line for each different layer of a machine."""
     found: list[tuple[str, Json, Any, Mapping, Einsum]] = []
-    requests, ours, seen = [], [], set[str]()
+    requests, ours, seen, modelled = [], [], set[str](), False
     for path in search(machine, folder):
         written = json.loads(path.read_text())
         if (same := json.dumps(written["outputs"])) in seen:
@@ -108,6 +108,7 @@ def rows(machine: Path, folder: Path, scratch: Path) -> Iterator[list[str]]:
         architecture, einsum, mapping = foreign.loaded()
         result = evaluate(architecture, einsum, mapping)
         found.append((name, written["outputs"], result, mapping, einsum))
+        modelled = any(note.key == "auto_cost_extraction" for note in foreign.notes)
         try:
             request, energy = back(architecture, einsum, mapping, scratch / machine.stem / name)
         except AccelsimError as error:
@@ -120,11 +121,14 @@ def rows(machine: Path, folder: Path, scratch: Path) -> Iterator[list[str]]:
         again = {"error": request["refused"]} if "refused" in request else next(answers)
         first, last = latency["computation"], sum(latency.values())
         said = [*causes(einsum, mapping)] if abs(result.energy_pj / theirs - 1) > NEAR else []
+        said += ["costs that CACTI finds"] if modelled and abs(result.energy_pj / theirs - 1) > NEAR else []
         said += ["accesses that are not full"] if result.energy_pj < (1 - NEAR) * theirs else []
         if result.cycles < (1 - NEAR) * first:
             said.append("cycles: waits where a memory has no room for two tiles")
         elif result.cycles > (1 + NEAR) * last:
-            said.append(f"cycles: {'the words above' if said else 'first loads, which ZigZag lets overlap'} share a port")
+            said.append(
+                f"cycles: {'the words above' if said else 'first loads, which ZigZag lets overlap'} share a port"
+            )
         said += [again["error"]] if "error" in again else []
         said += [] if result.valid else [f"{result.violations[0].text} with these points"]
         exported = f"{energy / again['value']:.4f}" if "value" in again else "-"
