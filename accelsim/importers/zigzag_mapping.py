@@ -255,23 +255,29 @@ def read_nest(
             widest = max(own, key=lambda loop: loop[1])
             widest[1] = -(-bound // (steps * math.prod(loop[1] for loop in own) // widest[1]))
     found = ZigZagNest(einsum, temporal, {key: [(d, n) for d, n in each] for key, each in spatial.items()}, {})
-    inside = _written(memories, entry, blocks) if blocks else allocated(found, memories)
+    inside = _written(memories, entry, blocks, notes) if blocks else allocated(found, memories)
     both = {(f"{name}_{operand}", operand): count for (name, operand), count in inside.items()} | inside
     return replace(found, inside={(plain_name(name), operand): count for (name, operand), count in both.items()})
 
 
-def _written(memories: Map, entry: Map, blocks: Mapping[str, Sequence[Any]]) -> dict[tuple[str, str], int]:
+def _written(
+    memories: Map, entry: Map, blocks: Mapping[str, Sequence[Any]], notes: list[Note]
+) -> dict[tuple[str, str], int]:
     """Loops inside the tiles, of what ZigZag writes of them: those of each memory, innermost first, by operand."""
     links = {"I": "I1", "W": "I2", "O": "O"} | entry.inner("memory_operand_links")
     found = dict[tuple[str, str], int]()
     for letter, each in blocks.items():
         operand = str(links.get(letter))
         names = [name for name in memories if operand in operands_of(memories.value(name, Map))]
-        if len(names) != len(each):
+        if len(names) < len(each):
             what = f"{letter} has loops of {len(each)} memories, and {listed(names)} hold it in the hardware file"
             raise entry.refuse("temporal_mapping", what)
-        counts = itertools.accumulate(sum(size != "1" for _, size in block) for block in each)
-        found |= {(name, operand): count for name, count in zip(names, counts, strict=True)}
+        counts = [*itertools.accumulate(sum(size != "1" for _, size in block) for block in each)]
+        if left := names[len(counts) :]:  # between layers
+            notes.append(entry.note("temporal_mapping", f"{letter} stays inside {listed(left)}; here it passes them"))
+        found |= {
+            (name, operand): count for name, count in zip(names, [*counts, *counts[-1:] * len(left)], strict=True)
+        }
     return found
 
 

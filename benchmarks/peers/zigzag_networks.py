@@ -94,7 +94,7 @@ def back(architecture: Architecture, einsum: Einsum, mapping: Mapping, folder: P
 def rows(machine: Path, folder: Path, scratch: Path) -> Iterator[list[str]]:
     """A line for each different layer of a machine."""
     found: list[tuple[str, Json, Any, Mapping, Einsum]] = []
-    requests, ours, seen, modelled = [], [], set[str](), False
+    requests, ours, seen, modelled, stays = [], [], set[str](), False, list[list[str]]()
     for path in search(machine, folder):
         written = json.loads(path.read_text())
         if (same := json.dumps(written["outputs"])) in seen:
@@ -109,6 +109,7 @@ def rows(machine: Path, folder: Path, scratch: Path) -> Iterator[list[str]]:
         result = evaluate(architecture, einsum, mapping)
         found.append((name, written["outputs"], result, mapping, einsum))
         modelled = any(note.key == "auto_cost_extraction" for note in foreign.notes)
+        stays.append([f"between layers {note.why}" for note in foreign.notes if note.key == "temporal_mapping"])
         try:
             request, energy = back(architecture, einsum, mapping, scratch / machine.stem / name)
         except AccelsimError as error:
@@ -116,11 +117,17 @@ def rows(machine: Path, folder: Path, scratch: Path) -> Iterator[list[str]]:
         requests.append(request)
         ours.append(energy)
     answers = iter(ask("zigzag", [request for request in requests if "refused" not in request]))
-    for (name, outputs, result, mapping, einsum), request, energy in zip(found, requests, ours, strict=True):
+    for (name, outputs, result, mapping, einsum), request, energy, between in zip(
+        found, requests, ours, stays, strict=True
+    ):
         theirs, latency = outputs["energy"]["energy_total"], outputs["latency"]
         again = {"error": request["refused"]} if "refused" in request else next(answers)
-        first, last = latency["computation"], sum(latency.values())
+        first, last = (
+            latency["computation"],
+            sum(latency[part] for part in ("computation", "data_onloading", "data_offloading")),
+        )
         said = [*causes(einsum, mapping)] if abs(result.energy_pj / theirs - 1) > NEAR else []
+        said += between
         said += ["costs that CACTI finds"] if modelled and abs(result.energy_pj / theirs - 1) > NEAR else []
         said += ["accesses that are not full"] if result.energy_pj < (1 - NEAR) * theirs else []
         if result.cycles < (1 - NEAR) * first:
