@@ -106,7 +106,7 @@ def test_core__with_a_memory_of_the_off_chip_cores_name_keeps_it(chip, tmp_path)
     path = tmp_path / "cores" / "array.yaml"
     path.write_text(path.read_text().replace("buffer:", "dram:"))
     levels = load_system({"system": read_foreign([chip]).system}).cores[0].machine.levels
-    assert [level.name for level in levels] == ["offchip_dram", "dram"]
+    assert [level.name for level in levels] == ["offchip_dram", "dram", "MAC_operands"]
 
 
 def test_graph__of_an_older_file_links_each_core_with_the_off_chip_core(chip, run):

@@ -65,7 +65,10 @@ GEMM = """
 
 
 def machine_of(foreign):
-    return load_architecture({"architecture": foreign.architecture})
+    """The machine without the registers of its MACs, which each imported one has."""
+    machine = load_architecture({"architecture": foreign.architecture})
+    assert machine.compute.holds == {"Weights", "Inputs"}
+    return replace(machine, compute=replace(machine.compute, holds=frozenset()))
 
 
 def said(foreign) -> list[str]:

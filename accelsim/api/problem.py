@@ -47,6 +47,7 @@ _OBJECTS = {
 }
 _SAYS = {"Architecture": "architecture", "Workload": "workload", "Einsum": "workload", "Mapping": "mapping"}
 Sources: TypeAlias = dict[str, Any]
+_Set: TypeAlias = tuple[tuple[str, str], ...]
 """What is given of each kind."""
 
 
@@ -243,7 +244,7 @@ def read_problem(
         converted = convert_foreign(tuple(dict.fromkeys([*named.values(), *more])), variables)
         asking = next((name for name, kept in converted.items() if "constraints" in kept), None)
         named |= {} if asking is None else {"constraints": asking}
-    paths = find_files(named, variables, more)
+    paths = find_files(named, variables, more, layer if "mapping" in named else None)
     objects = {kind: source for kind, source in sources.items() if kind not in paths}
     texts = [_as_text(source) for source in objects.values() if isinstance(source, str | Mapping)]
     check_overrides(overrides, [*paths.values(), *texts])
@@ -349,7 +350,7 @@ def find_layer(workload: Workload, name: str | None, file: str) -> Einsum | None
 
 
 def find_files(
-    given: Mapping[str, str], variables: tuple[tuple[str, str], ...] = (), more: tuple[str, ...] = ()
+    given: Mapping[str, str], variables: _Set = (), more: tuple[str, ...] = (), layer: str | None = None
 ) -> dict[str, Path]:
     """Find the file of each kind by its path or its shipped name.
 
@@ -360,7 +361,7 @@ def find_files(
         what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
         raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
     names = tuple(dict.fromkeys([*given.values(), *more]))
-    converted = convert_foreign(names, variables, constrained=is_foreign(given.get("constraints", "")))
+    converted = convert_foreign(names, variables, constrained=is_foreign(given.get("constraints", "")), layer=layer)
     if others := [name for name in more if name not in converted]:
         raise AccelsimError(f"unrecognized arguments: {' '.join(others)}; only another tool has more files")
     found = {}
@@ -398,7 +399,7 @@ def is_foreign(name: str) -> bool:
 
 @lru_cache(maxsize=8)
 def convert_foreign(
-    names: tuple[str, ...], variables: tuple[tuple[str, str], ...] = (), *, constrained: bool = True
+    names: tuple[str, ...], variables: _Set = (), *, constrained: bool = True, layer: str | None = None
 ) -> dict[str, dict[str, Path]]:
     """Convert those of some files that are another tool's, all together; models too beside files of ZigZag.
 
@@ -415,10 +416,9 @@ def convert_foreign(
     foreign = [*tools, *(models if {"zigzag", "stream"} & set(tools.values()) else [])]
     if not foreign:
         return {}
-    for name in names:
-        if name not in tools:
-            refuse_broken(name)
-    made = read_foreign(foreign, variables=dict(variables), constrained=constrained)
+    for name in (each for each in names if each not in tools):
+        refuse_broken(name)
+    made = read_foreign(foreign, variables=dict(variables), constrained=constrained, layer=layer)
     texts = {f"{kind}.yaml": text.encode() for kind, text in made.texts(foreign).items()}
     folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]
     kept = {path.stem: path for path in write_directory(folder, texts)}

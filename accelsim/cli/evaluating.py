@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,19 +123,19 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 
 
 def export_command(arguments: argparse.Namespace) -> int:
-    """Write files of Timeloop, and what it will count otherwise; or a mapping of AccelForge."""
-    from accelsim.importers.accelforge import export_accelforge
+    """Write files of another tool, and what it will count otherwise."""
+    from accelsim.importers import accelforge, timeloop_export, zigzag_export
     from accelsim.importers.foreign import export_with
-    from accelsim.importers.timeloop_export import Export, export_timeloop
 
-    known = ("timeloop", "accelforge", *installed(EXPORTERS))
+    own = {"timeloop": timeloop_export.export_timeloop, "zigzag": zigzag_export.export_zigzag}
+    known = (*own, "accelforge", *installed(EXPORTERS))
     if arguments.tool not in known:
         raise AccelsimError(f"no exporter '{arguments.tool}'; {near_miss(arguments.tool, known, 'exporters')}")
     if arguments.tool == "accelforge":
         if len(arguments.files) < 3 or not arguments.output:
             raise AccelsimError("expected AccelForge's architecture and workload, a mapping of accelsim, and -o DIR")
         results.refuse_directory(arguments.output)
-        text = export_accelforge(arguments.files[:-1], arguments.files[-1], spec.read_params(arguments))
+        text = accelforge.export_accelforge(arguments.files[:-1], arguments.files[-1], spec.read_params(arguments))
         for path in results.write_directory(arguments.output, {"mapping.yaml": text.encode()}):
             sys.stdout.write(f"{path}\n")
         return cli.DONE
@@ -152,10 +153,7 @@ def export_command(arguments: argparse.Namespace) -> int:
     if not folder:
         raise AccelsimError("-o names the folder to write")
     results.refuse_directory(folder)
-    if arguments.tool == "timeloop":
-        made = export_timeloop(architecture, layer, mapping)
-    else:
-        made = Export(export_with(arguments.tool, architecture, layer, mapping), ())
+    made = own.get(arguments.tool, partial(export_with, arguments.tool))(architecture, layer, mapping)
     for path in results.write_directory(folder, {name: text.encode() for name, text in made.files.items()}):
         sys.stdout.write(f"{path}\n")
     sys.stdout.write("".join(f"{note}\n" for note in made.notes))

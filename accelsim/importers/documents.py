@@ -7,13 +7,14 @@ AccelForge do. Names in templates of files that were included stand for what the
 
 from __future__ import annotations
 
+import ast
 import configparser
 import csv
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 
@@ -218,6 +219,48 @@ def _refused(what: str, hint: str) -> Callable[[str, str], Document]:
 _STATISTICS = _refused("statistics of Timeloop are no input", "`accelsim validate timeloop` takes its stats.txt")
 _OF_MAESTRO = "write the layers as a workload or name a model (ONNX), and the dataflow as constraints"
 _OF_PYTHON = "name a model (ONNX, or .pt2 of PyTorch), or the YAML in which newer versions of ZigZag have their inputs"
+
+
+def parse_python(text: str, path: str) -> Document:
+    """Read the one dict of a Python file, `mapping = {...}` or `workload = {...}` of ZigZag; nothing is run."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise refuse(Mark(path, line, 1), f"not valid Python: {error}") from None
+    dicts = [node.value for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)]
+    if len(dicts) != 1 or not dicts[0].keys:
+        raise refuse(Mark(path, 1, 1), "Python is not run", _OF_PYTHON)
+    table = _literal(dicts[0], path, 0)
+    for key, one in table.items():
+        if not isinstance(one, Map):
+            raise table.refuse(key, f"expected a dict, got {quoted(str(one))}")
+        one.setdefault("id" if "equation" in one else "name", key)
+    return Document(path, Seq(table.mark, held=table.values()))
+
+
+def _literal(node: ast.expr, path: str, depth: int) -> Any:
+    """What a literal holds; anything else is refused."""
+    mark = Mark(path, node.lineno, node.col_offset + 1)
+    if depth > _DEEPEST:
+        raise refuse(mark, "nested too deeply")
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return value
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
+            return -value
+        case ast.List(items) | ast.Tuple(items):
+            return Seq(mark, held=[_literal(item, path, depth + 1) for item in items])
+        case ast.Dict(keys, values) if None not in keys:
+            found = Map(mark)
+            for key, held in zip(cast(list[ast.expr], keys), values, strict=True):
+                name = str(_literal(key, path, depth + 1))
+                found[name] = _literal(held, path, depth + 1)
+                found.marks[name] = Mark(path, key.lineno, key.col_offset + 1)
+            return found
+    raise refuse(mark, f"{quoted(ast.unparse(node)[:40])} is not run", "write what it stands for")
+
+
 _BY_ENDING = {
     ".cfg": ("scalesim", parse_sections),
     ".csv": ("scalesim", parse_rows),
@@ -225,7 +268,7 @@ _BY_ENDING = {
     "stats.txt": ("timeloop", _STATISTICS),
     "stats.xml": ("timeloop", _STATISTICS),
     ".m": ("maestro", _refused("files of MAESTRO are not read", _OF_MAESTRO)),
-    ".py": ("python", _refused("Python is not run", _OF_PYTHON)),
+    ".py": ("zigzag", parse_python),
 }
 
 

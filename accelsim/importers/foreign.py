@@ -160,7 +160,7 @@ def kind_of(document: Document) -> str | None:
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
         return None
-    if "memories" in body:
+    if "memories" in body or _holds(body, "inputs", "temporal_mapping"):
         return "zigzag"
     outside = {"offchip_core_id", "offchip_core"} & set(body)
     if "cores" in body and (outside or any(_holds(body, key, "offchip_core_id") for key in GRAPHS)):
@@ -248,14 +248,15 @@ def read_foreign(
     variables: Mapping[str, str] | None = None,
     *,
     constrained: bool = True,
+    layer: str | None = None,
 ) -> Foreign:
     """Read files of another tool, given together as that tool takes them.
 
     These are YAML or templates, `.cfg` and `.csv` of SCALE-Sim, models (ONNX). `kind` is one of `KINDS`, by default
-    found from the content; `variables` are names that templates leave open. Not `constrained`: what the files ask of
-    the loops of mappings is left out unread, so that it need not fit the workload. Raises AccelsimError if a file
-    cannot be read, the files are of no known kind or of several, or the machine has no form of ours; an InputError
-    where it has a place.
+    found from the content; `variables` are names that templates leave open; `layer` is the one whose mapping is asked
+    for, by default the only one. Not `constrained`: what the files ask of the loops of mappings is left out unread, so
+    that it need not fit the workload. Raises AccelsimError if a file cannot be read, the files are of no known kind or
+    of several, or the machine has no form of ours; an InputError where it has a place.
     """
     names = [str(path) for path in paths]
     plugins = {name for name in installed(IMPORTERS) if name not in KINDS}
@@ -279,6 +280,7 @@ def read_foreign(
     convert = cast(Callable[..., Foreign], import_module(KINDS[kind]).convert)
     if not constrained and kind == "timeloop":  # no other tool's constraints are refused
         convert = partial(convert, constrained=False)
+    convert = partial(convert, layer=layer) if kind == "zigzag" else convert
     try:
         made = convert(documents)
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
@@ -288,10 +290,19 @@ def read_foreign(
     return replace(made, notes=(*twice, *made.notes))
 
 
-def export_with(name: str, architecture: Architecture, einsum: Einsum, mapping: LoopNest) -> dict[str, str]:
-    """Text of each file, by its name, that an installed exporter makes of a mapping."""
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Text of each file by its name, and what the other tool will count otherwise, or not at all."""
+
+    files: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def export_with(name: str, architecture: Architecture, einsum: Einsum, mapping: LoopNest) -> Export:
+    """What an installed exporter makes of a mapping."""
     export = load_plugin(EXPORTERS, name)
-    return guarded(EXPORTERS, name, lambda: {str(k): str(v) for k, v in export(architecture, einsum, mapping).items()})
+    files = guarded(EXPORTERS, name, lambda: {str(k): str(v) for k, v in export(architecture, einsum, mapping).items()})
+    return Export(files, ())
 
 
 def _check(made: Foreign, documents: Sequence[Document]) -> None:

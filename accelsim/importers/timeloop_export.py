@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from accelsim.importers.documents import parse
-from accelsim.importers.foreign import Tagged, yaml_text
+from accelsim.importers.foreign import Export, Tagged, yaml_text
 from accelsim.importers.timeloop_inputs import convert
 from accelsim.importers.timeloop_sparse import written_compute, written_densities, written_energies, written_sparsity
 from accelsim.inputs.architecture import Architecture, Level
@@ -35,14 +35,6 @@ _SAME = 1e-9
 
 
 _RATES = {"shared_bandwidth": "bandwidth", "read_bandwidth": "read_bandwidth", "write_bandwidth": "write_bandwidth"}
-
-
-@dataclass(frozen=True, slots=True)
-class Export:
-    """Text of each file by its name, and what Timeloop will count otherwise, or not at all."""
-
-    files: dict[str, str]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

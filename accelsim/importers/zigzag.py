@@ -24,13 +24,13 @@ from accelsim.importers import values
 from accelsim.importers.documents import Document, Map, Note, Seq, refuse
 from accelsim.importers.foreign import Foreign
 from accelsim.importers.zigzag_imc import IMC_KEYS, in_memory
+from accelsim.importers.zigzag_mapping import ROLES, ZigZagNest, as_items, operands_of, pairs, read_nest, served_by
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
 from accelsim.inputs.units import listed, quoted
-from accelsim.inputs.workload import Tensor
+from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 
-_ROLES = {"I1": "Inputs", "I2": "Weights", "O": "Outputs"}
 _LINKS = {"I": "I1", "W": "I2", "O": "O"}
 """Operand of the memories for each of a layer, where the mapping does not say."""
 _ONNX_DIMS = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
@@ -47,6 +47,12 @@ _MEMORY_KEYS |= {f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")}
 _LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
 _LAYER_KEYS |= {"operand_precision", "operand_source", "loop_dim_size"}
 _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
+_MAPPING_KEYS |= {"temporal_mapping"}
+_LAYER_KEYS |= _MAPPING_KEYS
+_MAPPED = {"spatial_mapping", "temporal_ordering", "temporal_mapping"}
+"""Keys of a mapping that a layer may have too: in Python's form of 2022 to 2024, and in what ZigZag writes."""
+_HOLDS = {"holds": ["Weights", "Inputs"]}
+"""An operand that stays the same for the next cycle is not read again."""
 _WITHOUT_LAYERS = "is not asked for: name a workload of ZigZag, or a model (ONNX), whose dimensions these are"
 _WIDE = 2**40
 """Bits of a memory, and of its port, that limit nothing."""
@@ -56,6 +62,7 @@ _HARDWARE_KEYS = {"name", "type", "memories", "operational_array", "multipliers"
 _LEFT = {
     "padding": "padded points count as ordinary points of the input",
     "core_allocation": "layers are not bound to cores here",
+    "constant_operands": "an operand without a source comes from the outermost level",
     "operand_precision": "widths of words are those of the layers",
     "utilization": "the array is as busy as the loops have it",
 }
@@ -72,8 +79,13 @@ class _Layer:
     names: tuple[str, ...] = ("",)
     dims: Mapping[str, int] = field(default_factory=dict)
     bits: Mapping[str, int] = field(default_factory=dict)
-    of_role: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    ours: Mapping[str, str] = field(default_factory=dict)  # our names of ZigZag's dimensions, where they differ
+    ours: Mapping[str, str] = field(default_factory=dict)
+    """Our names of ZigZag's dimensions, where they differ."""
+    einsum: Einsum | None = None
+
+    def of_role(self, role: str) -> frozenset[str]:
+        """Dimensions of the tensors of a role."""
+        return frozenset().union(*(t.dims for t in (self.einsum.tensors if self.einsum else ()) if t.role == role))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +99,15 @@ class _Place:
     """Roles of which each place along it has words of its own, in a level further out."""
 
 
-def convert(documents: Sequence[Document]) -> Foreign:
-    """Turn files of ZigZag into documents of our kinds.
+def convert(documents: Sequence[Document], layer: str | None = None) -> Foreign:
+    """Turn files of ZigZag into documents of our kinds; of a layer, or of the only one, also its mapping.
 
     Raises InputError where a file is none of ZigZag's, or its machine has no form of ours: several memories of one
     operand that are no ladder.
     """
     notes: list[Note] = []
     workload, layers, entries = read_layers(documents, notes)
-    machines = [document.body for document in documents if isinstance(document.body, Map)]
+    machines = [one.body for one in documents if isinstance(one.body, Map) and not as_items(one.body)]
     for other in (body for body in machines if "memories" not in body):
         raise refuse(other.mark, "neither hardware nor mapping nor workload of ZigZag")
     hardware = values.only(machines, "hardware file")
@@ -103,13 +115,20 @@ def convert(documents: Sequence[Document]) -> Foreign:
         why = "needs the hardware file: its dimensions are those of the array"
         notes += [Note(entry.mark, "mapping", why) for entry in entries[:1]]
         return Foreign(workload=workload, notes=tuple(notes))
-    architecture, places = architecture_of(hardware, layers, notes)
-    constraints = constraints_of(architecture, places, entries_of(hardware, entries), layers, notes)
+    asked = [each for each in layers if layer in (None, *each.names[:1])]
+    nest = None
+    if len(asked) == 1 and entries and (einsum := asked[0].einsum):
+        entry, sizes = _entry(entries, asked[0].names), _sizes(array_of(hardware))
+        nest = read_nest(entry, einsum, asked[0].ours, hardware.value("memories", Map), sizes, notes)
+    architecture, places = architecture_of(hardware, layers, notes, nest)
+    mapping = nest.document(architecture["levels"], places) if nest else None
+    said = [] if mapping else notes  # a mapping that is taken as it is asks for nothing
+    constraints = constraints_of(architecture, places, entries_of(hardware, entries), layers, said)
     energies = "r_cost and w_cost of the memories, and unit_energy of the array."
     if modelled := [level["name"] for level in architecture["levels"] if "energy" not in level]:
         energies = f"accelsim's component models at 45 nm for {listed(modelled)}"
         energies += "; r_cost, w_cost, unit_energy elsewhere."
-    return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
+    return Foreign(architecture, workload, mapping, constraints, energies, tuple(dict.fromkeys(notes)))
 
 
 def read_layers(
@@ -117,9 +136,15 @@ def read_layers(
 ) -> tuple[dict[str, Any] | None, list[_Layer], list[Map]]:
     """Workload of the files, if they have one, what the other files need of its layers, and entries of a mapping."""
     items = [item for document in documents if isinstance(document.body, Seq) for item in document.body.maps()]
-    entries = [item for item in items if "equation" not in item]
+    written = [item for document in documents if isinstance(document.body, Map) for item in as_items(document.body)]
+    if written and (others := [item for item in items if "equation" in item]):
+        notes.append(Note(others[0].mark, "equation", f"is not read: the layer of {written[0].mark.file} is taken"))
+    items = written + [item for item in items if not written or "equation" not in item]
+    entries = [item for item in items if "equation" not in item or item.keys() & _MAPPED]
+    for entry in entries:
+        values.note_others(entry, _LAYER_KEYS if "equation" in entry else _MAPPING_KEYS, _LEFT, notes)
     models = [document.path for document in documents if document.body is None]
-    return *(_model(models[0], notes) if models else _workload(items, entries, notes)), entries
+    return *(_model(models[0], notes) if models and not written else _workload(items, entries, notes)), entries
 
 
 def array_of(hardware: Map) -> Map:
@@ -143,8 +168,6 @@ def constraints_of(
 ) -> dict[str, Any] | None:
     """Constraints of the layers on a machine: those of the entries, and those of memories of parts of the array."""
     levels, said = [level["name"] for level in architecture["levels"]], list[Note]()
-    for other in entries:
-        values.note_others(other, _MAPPING_KEYS, _LEFT, notes)
     asks = entries or (layers and any(place.apart for place in places.values()))
     asked = [
         (each.names[0], _layer_constraints(_entry(entries, each.names), each, places, levels, said))
@@ -154,47 +177,49 @@ def constraints_of(
     return values.without_loops(values.for_layers(asked), architecture["levels"])
 
 
+def _sizes(array: Map) -> dict[str, int]:
+    """Size of each dimension of an array."""
+    row = array.value("sizes", Seq)
+    dims = map(str, array.value("dimensions", Seq))
+    return {dim: values.whole(size, row.mark) for dim, size in zip(dims, row, strict=False)}
+
+
 def architecture_of(
-    hardware: Map, layers: Sequence[_Layer], notes: list[Note]
+    hardware: Map, layers: Sequence[_Layer], notes: list[Note], nest: ZigZagNest | None = None
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
-    """Architecture of a hardware file, and the place of each dimension of its array."""
+    """Architecture of a hardware file, on which a mapping is one of ours, and the place of each array dimension."""
     widths = {bits for layer in layers for bits in layer.bits.values()}
     values.note_others(hardware, _HARDWARE_KEYS, _LEFT, notes)
     array = array_of(hardware)
     values.note_others(array, _ARRAY_KEYS, _LEFT, notes)
-    row = array.value("sizes", Seq)
-    sizes = {
-        str(dim): values.whole(size, row.mark) for dim, size in zip(array.value("dimensions", Seq), row, strict=False)
-    }
+    sizes = _sizes(array)
     memories = hardware.value("memories", Map)
-    values.read_all(lambda name: _operands(memories.value(name, Map)), memories)
+    values.read_all(lambda name: operands_of(memories.value(name, Map)), memories)
     outermost = list(memories.values())[-1:]
-    if outermost and isinstance(outermost[0], Map) and set(_operands(outermost[0])) != set(_ROLES):
+    if outermost and isinstance(outermost[0], Map) and set(operands_of(outermost[0])) != set(ROLES):
         why = "what the file keeps nowhere comes from, and goes to, a level Outside that costs nothing"
         notes.append(Note(memories.mark, "memories", why))
         memories["Outside"] = _outside(memories.mark, list(sizes))
-    ladder = _ladder(memories, list(sizes), notes)
+    ladder = _ladder(memories, list(sizes), notes, nest)
     levels, places = [], dict[str, _Place]()
     for index, (name, memory) in enumerate(ladder):
-        inside = set().union(*(_served(below) for _, below in ladder[index + 1 :]))
-        apart = [dim for dim in sizes if dim in inside - _served(memory)]
+        inside = set().union(*(served_by(below) for _, below in ladder[index + 1 :]))
+        apart = [dim for dim in sizes if dim in inside - served_by(memory)]
         level = _level(name, memory, widths, math.prod(sizes[dim] for dim in apart), notes, first=index == 0)
         if apart:
             why = f"the {name} along {listed(apart)} are one level, as large and fast as they are together; loops of "
             why += f"{listed(sorted(level['keep']))} alone are allowed along {listed(apart)}"
             notes.append(memory.note("served_dimensions", why))
         levels.append(level)
-        for at, dim in enumerate(dim for dim in sizes if dim in _served(memory) - inside):
-            outside = [each for _, each in ladder[:index] if dim not in _served(each)]
-            roles = frozenset(_ROLES[operand] for each in outside for operand in _operands(each))
+        for at, dim in enumerate(dim for dim in sizes if dim in served_by(memory) - inside):
+            outside = [each for _, each in ladder[:index] if dim not in served_by(each)]
+            roles = frozenset(ROLES[operand] for each in outside for operand in operands_of(each))
             if at and at % 2 == 0:  # more axes take levels of their own
                 levels.append(values.bare_level(f"{level['name']}-{dim}", level["word"]))
             places[dim] = _Place(levels[-1]["name"], "xy"[at % 2], sizes[dim], roles)
             levels[-1].setdefault("fanout", {})["xy"[at % 2]] = sizes[dim]
     if any(memory.get("area") for _, memory in ladder) or array.get("unit_area"):
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
-    why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
-    notes.append(Note(array.mark, "operational_array", why))
     machine: dict[str, Any] = {"name": values.plain_name(hardware.value("name", str, "zigzag"))}
     unit: dict[str, Any] = {"class": "mac"}
     if any("energy" not in level for level in levels):
@@ -210,7 +235,7 @@ def architecture_of(
         return {**machine, "compute": _in_memory(array, levels, layers, notes)}, places
     of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
     energy = {"compute": values.pj_text(values.figure(array, of_mac)), "source": "ZigZag"}
-    return {**machine, "compute": {"name": "MAC", **unit, "energy": energy}}, places
+    return {**machine, "compute": {"name": "MAC", **unit, **_HOLDS, "energy": energy}}, places
 
 
 def _in_memory(
@@ -230,62 +255,48 @@ def _in_memory(
         access = int(level["word"].split()[0]) * level.get("block_size", 1)
         energies, fallback = level["energy"], "write" if action == "update" else action
         before = energies.get(action, energies[fallback])
-        roles = before if isinstance(before, dict) else dict.fromkeys(level.get("keep", _ROLES.values()), before)
+        roles = before if isinstance(before, dict) else dict.fromkeys(level.get("keep", ROLES.values()), before)
         roles = {one: text for one, text in roles.items() if action != "update" or one == "Outputs"}
         roles[role] = values.pj_text(float(roles[role].split()[0]) + each_pj * access / bits)
         energies[action] = roles if len(roles) > 1 or action == "update" else roles[role]
     energy = {"compute": values.pj_text(costs.mac_pj), "source": "ZigZag's model of compute in memory"}
-    return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, "energy": energy}
+    return {"name": "MAC", "class": "mac", "cycles_per_mac": costs.cycles, **_HOLDS, "energy": energy}
 
 
 def _outside(mark: Mark, dims: Sequence[str]) -> Map:
     """Memory of all operands that costs nothing, for a core of a chip or an array alone."""
     port = Map(mark, held={"type": "read_write", "bandwidth_max": _WIDE, "bandwidth_min": 8})
-    found: dict[str, Any] = {"size": _WIDE, "r_cost": 0, "w_cost": 0, "operands": Seq(mark, held=_ROLES)}
+    found: dict[str, Any] = {"size": _WIDE, "r_cost": 0, "w_cost": 0, "operands": Seq(mark, held=ROLES)}
     found |= {"served_dimensions": Seq(mark, held=dims), "ports": Seq(mark, held=[port])}
     return Map(mark, held=found)
 
 
-def _served(memory: Map) -> set[str]:
-    return set(map(str, memory.value("served_dimensions", Seq, Seq(memory.mark))))
-
-
-def _ladder(memories: Map, dims: list[str], notes: list[Note]) -> list[tuple[str, Map]]:
+def _ladder(memories: Map, dims: list[str], notes: list[Note], nest: ZigZagNest | None) -> list[tuple[str, Map]]:
     """Memories, outermost first; refused where of two for one operand neither serves all that the other one does."""
     listed_first = [(name, memories.value(name, Map)) for name in reversed(memories)]
     for _, memory in listed_first:
-        for dim in sorted(_served(memory) - set(dims)):
+        for dim in sorted(served_by(memory) - set(dims)):
             raise memory.refuse("served_dimensions", f"{quoted(dim)} is no dimension of the array: {listed(dims)}")
     if not listed_first:
         raise refuse(memories.mark, "there is no memory")
     name, outermost = listed_first[0]
-    if _served(outermost) != set(dims):
+    if served_by(outermost) != set(dims):
         mark = outermost.where("served_dimensions")
-        why = f"one {name} stands for those along {listed(sorted(set(dims) - _served(outermost)))}"
+        why = f"one {name} stands for those along {listed(sorted(set(dims) - served_by(outermost)))}"
         notes.append(Note(mark, "served_dimensions", why))
         outermost["served_dimensions"] = Seq(mark, held=dims)
-    ladder = [listed_first[0], *sorted(listed_first[1:], key=lambda each: -len(_served(each[1])))]
+    ladder = [listed_first[0], *sorted(listed_first[1:], key=lambda each: -len(served_by(each[1])))]
     for (outer, above), (lower, below) in itertools.combinations(ladder, 2):
-        if not _served(below) <= _served(above) and set(_operands(below)) & set(_operands(above)):
-            what = f"{outer} is shared along {listed(sorted(_served(above)))} and {lower} along "
-            what += f"{listed(sorted(_served(below)))}, and both hold {listed(_operands(below))}"
+        if not served_by(below) <= served_by(above) and set(operands_of(below)) & set(operands_of(above)):
+            what = f"{outer} is shared along {listed(sorted(served_by(above)))} and {lower} along "
+            what += f"{listed(sorted(served_by(below)))}, and both hold {listed(operands_of(below))}"
             raise below.refuse("served_dimensions", what)
-    for operand in _ROLES:
-        chains = [[name for name, each in order if operand in _operands(each)] for order in (listed_first, ladder)]
+    for operand in ROLES:
+        chains = [[name for name, each in order if operand in operands_of(each)] for order in (listed_first, ladder)]
         if chains[0] != chains[1]:
             name = next(a for a, b in zip(*chains, strict=True) if a != b)
             raise memories.refuse(name, f"{name} serves more of the array than a memory of {operand} outside it")
-    return ladder
-
-
-def _operands(memory: Map) -> list[str]:
-    row = memory.value("operands", Seq)
-    if not row:
-        raise memory.refuse("operands", f"expected some of the operands {listed(_ROLES)}")
-    for operand in row:
-        if operand not in _ROLES:
-            raise memory.refuse("operands", f"{quoted(str(operand))} is none of the operands {listed(_ROLES)}")
-    return list(row)
+    return nest.order(ladder, notes) if nest else ladder
 
 
 def _level(
@@ -307,15 +318,15 @@ def _level(
     if memory.get("auto_cost_extraction"):
         taken = "component models are taken" if modelled else "r_cost and w_cost of the file are taken"
         notes.append(memory.note("auto_cost_extraction", f"ZigZag lets CACTI find the costs of {name}; {taken}"))
-    operands = _operands(memory)
-    roles = [_ROLES[operand] for operand in operands]
+    operands = operands_of(memory)
+    roles = [ROLES[operand] for operand in operands]
     level: dict[str, Any] = {"name": values.plain_name(name), "class": "memory", "word": f"{word} bit"}
     level["size"] = f"{values.whole(memory.get('size'), memory.where('size')) * together} bit"
     level |= {"block_size": step // word} if step > word else {}
     level |= {"multiple_buffering": 2} if memory.get("force_double_buffering") else {}
     level |= _bandwidths(name, memory, ports, together, notes)
     if not first:
-        level |= {"keep": roles, "bypass": [role for role in _ROLES.values() if role not in roles]}
+        level |= {"keep": roles, "bypass": [role for role in ROLES.values() if role not in roles]}
         level |= {"drain_reads": True} if "O" in operands else {}
     if modelled:
         dram: dict[str, Any] = {"class": "DRAM", "attributes": {"type": "LPDDR4"}}
@@ -329,7 +340,7 @@ def ports_of(memory: Map) -> list[Map]:
     if "r_bw" not in memory:
         return given
     found: dict[str, Map] = {}
-    for operand, ways in zip(_operands(memory), given, strict=False):
+    for operand, ways in zip(operands_of(memory), given, strict=False):
         for way, name in ways.items():
             kind = str(name).partition("_")[0]
             port = found.setdefault(str(name), Map(ways.mark))
@@ -364,7 +375,7 @@ def _energies(memory: Map, ports: Sequence[Map], operands: Sequence[str], step: 
         of_role: dict[str, str] = {}
         for operand in operands if action != "update" else ["O"] * ("O" in operands):
             used = [port for port in ports if (operand, way) in _allocated(port)] or list(ports)
-            of_role[_ROLES[operand]] = values.pj_text(
+            of_role[ROLES[operand]] = values.pj_text(
                 cost * step / values.whole(used[0].get("bandwidth_max"), used[0].mark)
             )
         same = len(set(of_role.values())) == 1
@@ -394,28 +405,18 @@ def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
     for each in read:
         dims = each.dims if "P" in each.dims or {"M", "N"} <= each.dims.keys() else {}
         ours = _ONNX_DIMS if "P" in each.dims else _GEMM_DIMS
-        layers.append(_Layer((each.name,), dims, _ONNX_BITS, _of_role(each.tensors), ours))
+        layers.append(_Layer((each.name,), dims, _ONNX_BITS, ours, each))
     return body, layers
-
-
-def _of_role(tensors: Iterable[Tensor]) -> dict[str, frozenset[str]]:
-    """Dimensions of the tensors of each role."""
-    found = {role: frozenset[str]() for role in _ROLES.values()}
-    for tensor in tensors:
-        found[tensor.role] |= tensor.dims
-    return found
 
 
 def _workload(
     items: Sequence[Map], entries: Sequence[Map], notes: list[Note]
 ) -> tuple[dict[str, Any] | None, list[_Layer]]:
-    layers = [item for item in items if "equation" in item]
+    layers = [item for item in items if item.get("equation", "input") != "input"]  # which older files have a layer for
     if not layers:
         return None, []
     usual = [f"{layer.get('operator_type', 'layer')}_{layer.get('id', at)}" for at, layer in enumerate(layers)]
-    names = {
-        id(layer): values.plain_name(str(layer.get("name") or name)) for layer, name in zip(layers, usual, strict=True)
-    }
+    names = {id(layer): _layer_name(str(layer.get("name") or name)) for layer, name in zip(layers, usual, strict=True)}
     by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
 
     def read(layer: Map) -> tuple[dict[str, Any], _Layer]:
@@ -423,12 +424,13 @@ def _workload(
         name, operator = names[id(layer)], layer.value("operator_type", str, "")
         found = (name, str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
-        given = entry.inner("memory_operand_links")
-        links = {str(a): str(b) for a, b in given.items()}
-        if wrong := [name for name in links if links[name] not in _ROLES]:
-            raise given.refuse(wrong[0], f"{quoted(links[wrong[0]])} is none of the operands {listed(_ROLES)}")
+        linked = entry.inner("memory_operand_links")
+        links = {str(a): str(b) for a, b in linked.items()}
+        if wrong := [name for name in links if links[name] not in ROLES]:
+            raise linked.refuse(wrong[0], f"{quoted(links[wrong[0]])} is none of the operands {listed(ROLES)}")
         einsum, bits = _einsum(layer, _LINKS | links, notes)
-        sources = layer.inner("operand_source")
+        given = layer.inner("operand_source").items()
+        sources = {tensor: source[0] if isinstance(source, Seq) and source else source for tensor, source in given}
         feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written = {"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits}
@@ -440,12 +442,18 @@ def _workload(
         {"name": values.file_stem(layers[0].mark), "layers": list(written)}, layers[0].mark, notes
     )
     ours = load_workload({"workload": body}).layers
-    return body, [replace(layer, of_role=_of_role(each.tensors)) for layer, each in zip(known, ours, strict=True)]
+    return body, [replace(layer, einsum=each) for layer, each in zip(known, ours, strict=True)]
+
+
+def _layer_name(text: str) -> str:
+    """Name of a layer as ours, which that of a node of a model is too: `layer1_Conv` of `/layer1/Conv`."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", text.strip("/")).strip("_.+-") or "layer"
 
 
 def _entry(entries: Sequence[Map], names: Sequence[str]) -> Map:
     """Entry of the mapping for a layer: that of its name, its operator, or the default one."""
-    by_name = {str(entry.get("name")): entry for entry in reversed(entries)}
+    named = [(str(entry.get("name", entry.get("id"))), entry) for entry in reversed(entries)]
+    by_name = {_layer_name(name): entry for name, entry in named} | dict(named)
     return next((by_name[name] for name in (*names, "default") if name in by_name), Map(Mark("", 1, 1)))
 
 
@@ -478,7 +486,7 @@ def _einsum(layer: Map, links: Mapping[str, str], notes: list[Note]) -> tuple[di
             continue
         written[name] = [sums.get(rank, rank) for rank in re.findall(r"\w+", ranks.upper())]
         bits[name] = values.whole(final, widths.where(name))
-        role = _ROLES.get(links.get(name, ""), "Inputs")
+        role = ROLES.get(links.get(name, ""), "Inputs")
         roles |= {} if name == output else {name: role}
         if name == output and width != final:
             bits["psums"] = max(bits[name], values.whole(width, widths.where(name)))
@@ -520,7 +528,7 @@ _Loops = dict[str, list[str]]
 def _axis(array_dim: str, array_size: int, mark: Mark, written: Any, layer: _Layer, notes: list[Note]) -> _Loops | None:
     """Loops that an entry allows along a dimension of the array; None where the layer leaves them free."""
     found: _Loops = {"only": [], "factors": []}
-    for dim, size in _pairs(written):
+    for dim, size in pairs(written):
         dim = layer.ours.get(dim, dim)
         if dim not in layer.dims:
             if size != "1":
@@ -537,16 +545,16 @@ def _axis(array_dim: str, array_size: int, mark: Mark, written: Any, layer: _Lay
             if pads:
                 why = f"{most} does not divide {dim} = {bound}, where ZigZag pads it; up to {most} are allowed"
                 notes.append(Note(mark, array_dim, why))
-    return found if found["only"] or all(size == "1" for _, size in _pairs(written)) else None
+    return found if found["only"] or all(size == "1" for _, size in pairs(written)) else None
 
 
 def _words_of_their_own(
     asked: _Loops | None, array_dim: str, place: _Place, layer: _Layer, mark: Mark, notes: list[Note]
 ) -> _Loops | None:
     """Take out loops that do not give each place along a dimension of the array words of its own, where it has to."""
-    if not place.apart or not layer.of_role:
+    if not place.apart or layer.einsum is None:
         return asked
-    allowed = sorted(frozenset.intersection(*(layer.of_role[role] for role in place.apart)))
+    allowed = sorted(frozenset.intersection(*map(layer.of_role, place.apart)))
     found = {"only": allowed, "factors": list[str]()} if asked is None else asked
     left = [dim for dim in found["only"] if dim not in allowed]
     if left:
@@ -556,20 +564,10 @@ def _words_of_their_own(
     return {"only": [dim for dim in found["only"] if dim in allowed], "factors": kept}
 
 
-def _pairs(written: Any) -> list[tuple[str, str]]:
-    """Dimensions with their sizes, if any: `[K, 32]`, `["K, 32", "(C, 2)"]`, `{K: 32}` or `[K: 32]`."""
-    items = written if isinstance(written, Seq) else [written]
-    if len(items) == 2 and isinstance(items[1], int):
-        items = [items]
-    pairs = [pair for item in items for pair in (item.items() if isinstance(item, Map) else [item])]
-    texts = [",".join(map(str, pair)) if isinstance(pair, list | tuple) else str(pair).strip("() ") for pair in pairs]
-    return [(dim.strip().upper(), size.strip()) for dim, _, size in (text.partition(",") for text in texts)]
-
-
 def _order(entry: Map, layer: _Layer, notes: list[Note]) -> list[str]:
     """Order of the loops of each level, outermost first."""
     row = entry.value("temporal_ordering", Seq, Seq(entry.mark))
-    dims = [dim for dim, _ in _pairs(Seq(row.mark, held=reversed(row)))]
+    dims = [dim for dim, _ in pairs(Seq(row.mark, held=reversed(row)))]
     dims = [layer.ours.get(dim, dim) for dim, _ in itertools.groupby(dims)]  # loops in a row are one
     if not dims:
         return []

@@ -1,4 +1,4 @@
-"""Run ZigZag, in its own Python: paths of records as JSON on stdin, answers on stdout.
+"""Run ZigZag, in its own Python: paths of records, or keywords of its API, as JSON on stdin, answers on stdout.
 
 An answer has the mapping as it was before loops that leave a tile in place were moved into it: loops of each memory,
 innermost first, by operand, and those over the array.
@@ -49,13 +49,19 @@ def search(path: str) -> dict[str, Any]:
     return {"value": energy, "seconds": seconds, "temporal": temporal, "spatial": str(best.layer.spatial_mapping)}
 
 
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """Energy [pJ] and cycles of files; what ZigZag writes of each layer is left in `dump_folder`."""
+    energy, cycles, *_ = get_hardware_performance_zigzag(**request, opt="energy", loma_show_progress_bar=False)
+    return {"value": energy, "cycles": cycles}
+
+
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
     with contextlib.redirect_stdout(sys.stderr):
         answers = []
-        for path in json.load(sys.stdin):
+        for asked in json.load(sys.stdin):
             try:
-                answers.append(search(path))
+                answers.append(run(asked) if isinstance(asked, dict) else search(asked))
             except Exception as error:
                 answers.append({"error": f"{type(error).__name__}: {error}"[:200]})
     json.dump(answers, sys.stdout)
