@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from numbers import Real
@@ -370,7 +371,9 @@ def find_files(
         elif kind in converted[name]:
             found[kind] = converted[name][kind]
         else:
-            raise AccelsimError(f"{name}: what is imported holds no {kind}, only {listed(converted[name]) or 'notes'}")
+            hint = "; `accelsim map` and `import` take systems" if "system" in converted[name] else ""
+            what = f"what is imported holds no {kind}, only {listed(converted[name]) or 'notes'}"
+            raise AccelsimError(f"{name}: {what}{hint}")
     return found
 
 
@@ -441,18 +444,22 @@ def is_gpu(source: Any) -> bool:
         return False
 
 
-def is_system(source: Any) -> bool:
-    """Whether a name is of a system of cores: a file with the key `system` or of Stream, or one that ships."""
+def is_system(source: Any, others: Iterable[Any] = (), params: Mapping[str, Any] | None = None) -> bool:
+    """Whether a name is of a system of cores: a file with the key `system` or of Stream, or one that ships.
+
+    A tree of another tool is one if several of its branches compute; `others` are the files that are read with it.
+    """
     if not _is_name(source):
         return isinstance(source, Mapping) and "system" in source
     path = library.find(source, "systems") or library.find(source, "arch")
-    try:
-        return (
-            path is not None
-            and re.search(r"^(system|[^#\n]*\boffchip_core(_id)?):", read_utf8(path), re.MULTILINE) is not None
-        )
-    except Unreadable:
-        return False
+    with suppress(Unreadable):
+        if path and re.search(r"^(system|[^#\n]*\boffchip_core(_id)?):", read_utf8(path), re.MULTILINE):
+            return True
+    names = tuple(dict.fromkeys(os.fspath(one) for one in (source, *others) if _is_name(one)))
+    with suppress(AccelsimError):  # mistakes are said where the files are read as a machine
+        converted = convert_foreign(names, apart(params_of(params), names)[1]) if is_foreign(names[0]) else {}
+        return any("system" in kept for kept in converted.values())
+    return False
 
 
 def _catalogued(name: str) -> bool:
