@@ -19,6 +19,7 @@ from accelsim.api.problem import (
     apart,
     convert_foreign,
     find_layer,
+    foreign_files,
     is_gpu,
     is_system,
     params_of,
@@ -343,9 +344,10 @@ def map_system(
     from accelsim.designs.soc import load_system, map_on_system
 
     asked = Asked("energy", "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    arch, beside = foreign_files(arch)
     path = str(library.find(arch, "systems") or arch)
     names = (path, str(workload)) if isinstance(workload, str | PathLike) else (path,)
-    names = tuple(dict.fromkeys([*names, *more]))
+    names = tuple(dict.fromkeys([*names, *more, *beside]))
     overrides, variables = apart(params_of(params), names)
     converted = convert_foreign(names, variables)
     if others := [name for name in more if name not in converted]:

@@ -224,8 +224,8 @@ def read_problem(
         workload = arch[0]
     elif workload is None and _is_name(arch) and (os.path.isdir(arch) or is_foreign(os.fspath(arch))):
         workload = arch
-    arch, files = _foreign_files(arch)
-    workload, beside = _foreign_files(workload)
+    arch, files = foreign_files(arch)
+    workload, beside = foreign_files(workload)
     more = tuple(dict.fromkeys([*more, *files, *beside]))
     sources = {"architecture": arch, "workload": workload, "mapping": mapping, "constraints": constraints}
     sources = {
@@ -260,7 +260,7 @@ def read_problem(
     return made
 
 
-def _foreign_files(source: Any) -> tuple[Any, tuple[str, ...]]:
+def foreign_files(source: Any) -> tuple[Any, tuple[str, ...]]:
     """A file of another tool and those that are given with it: of several, or of a folder."""
     if _is_name(source) and os.path.isdir(source):
         from accelsim.importers.foreign import files_below
@@ -449,13 +449,14 @@ def is_system(source: Any, others: Iterable[Any] = (), params: Mapping[str, Any]
 
     A tree of another tool is one if several of its branches compute; `others` are the files that are read with it.
     """
+    source, beside = foreign_files(source)
     if not _is_name(source):
         return isinstance(source, Mapping) and "system" in source
     path = library.find(source, "systems") or library.find(source, "arch")
     with suppress(Unreadable):
         if path and re.search(r"^(system|[^#\n]*\boffchip_core(_id)?):", read_utf8(path), re.MULTILINE):
             return True
-    names = tuple(dict.fromkeys(os.fspath(one) for one in (source, *others) if _is_name(one)))
+    names = tuple(dict.fromkeys(os.fspath(one) for one in (source, *others, *beside) if _is_name(one)))
     with suppress(AccelsimError):  # mistakes are said where the files are read as a machine
         converted = convert_foreign(names, apart(params_of(params), names)[1]) if is_foreign(names[0]) else {}
         return any("system" in kept for kept in converted.values())

@@ -230,7 +230,7 @@ def _read_machine(body: Map, variables: Mapping[str, values.Value], number: int)
     line = _line(parts, units, units[number]) if units else []
     elsewhere = {name for part in parts if part not in line for name in (part.name, *part.aliases)}
     elsewhere |= reader.labels(units)
-    elsewhere -= {part.name for part in line} | reader.labels(units[number : number + 1])
+    elsewhere -= {name for part in line for name in (part.name, *part.aliases, *reader.names(part))}
     engine = ".".join(dict.fromkeys([*reader.names(units[number]), units[number].name])) if units else ""
     parts = line
     while parts and parts[-1].network:
