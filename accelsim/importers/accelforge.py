@@ -93,11 +93,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
         axes = machine.axes if machine else []
         mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
         return Foreign(architecture, workload, mapping, asking[0], energies, tuple(notes))
-    engines = [
-        Engine(values.plain_name(str(of.nodes[-1].get("name"))), document, constraints, of.nodes)
-        for (of, document), constraints in zip(made, asking, strict=True)
-        if of is not None and document is not None
-    ]
+    engines = list[Engine]()
+    for (of, document), constraints in zip(made, asking, strict=True):
+        places = {values.plain_name(str(node.get("name"))): node.mark for node in (of.nodes if of else ())}
+        engines.append(Engine([*places][-1], document or {}, constraints, places))
     tree = next(body for body in bodies if "arch" in body)
     system = system_of(engines, tree, asked, notes)
     return Foreign(workload=workload, energies=energies, notes=tuple(dict.fromkeys(notes)), system=system)

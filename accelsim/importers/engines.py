@@ -6,27 +6,25 @@ What lies above the branches is at the outside of each engine. The memory outsid
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from accelsim.importers.documents import Map, Note, Seq, refuse
-from accelsim.importers.values import plain_name
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import InputError, Mark
+from accelsim.inputs.errors import InputError
 from accelsim.inputs.units import listed, repeated
 
 _PRODUCTS = {"multiply_add": 1, "multiply": 1, "add": 1}
-_CLOCK, _RANGE = "1 GHz", re.compile(r"\[.*\]")
+_CLOCK = "1 GHz"
 UNLIMITED = 10**9
 """Words a cycle that stand for no limit where reads or writes alone have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One branch: its name and machine, what is asked of mappings on it, and the tables of its parts in the file.
+    """One branch: its name and machine, what is asked of mappings on it, and the place of each part in the tree.
 
     `vector`: its unit is none of multiply-accumulates alone, such as an ALU.
     """
@@ -34,16 +32,16 @@ class Engine:
     name: str
     architecture: dict[str, Any]
     constraints: dict[str, Any] | None
-    tables: Sequence[Map]
+    places: Mapping[str, object]
     vector: bool = False
 
 
 def system_of(engines: Sequence[Engine], tree: Map, mapping: Map | Seq | None, notes: list[Note]) -> dict[str, Any]:
     """Document of the system that engines are; raises InputError where they share no memory."""
-    shared = set[Mark].intersection(*({one.mark for one in engine.tables} for engine in engines))
-    above = {plain_name(_RANGE.sub("", str(one["name"]))) for one in engines[0].tables if one.mark in shared}
-    names = [level["name"] for level in engines[0].architecture["levels"] if level["name"] in above]
-    if not names or names[0] != engines[0].architecture["levels"][0]["name"]:
+    first = engines[0]
+    shared = {name for name, place in first.places.items() if all(place == of.places.get(name) for of in engines)}
+    names = [level["name"] for level in first.architecture["levels"] if level["name"] in shared]
+    if first.architecture["levels"][0]["name"] in first.places.keys() - shared:
         hint = "put a memory above the branches, or `accelsim import` each alone"
         raise refuse(tree.mark, "the branches share no memory, and the engines of a system do", hint)
     cores = list[dict[str, Any]]()

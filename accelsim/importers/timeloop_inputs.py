@@ -88,18 +88,18 @@ def convert(documents: Sequence[Document], *, constrained: bool = True) -> Forei
     if body.get("constraints"):
         found.setdefault(_OF_THE_MACHINE, []).append(body["constraints"])
     machines = read_machines(body, _variables(found.get("variables", ())))
-    made = [_of_machine(machine, found, shapes, constrained=constrained) for machine in machines]
+    made = values.read_all(lambda machine: _of_machine(machine, found, shapes, constrained=constrained), machines)
     notes += itertools.chain(*(one.notes for one in made))
     layers = workload(shapes, machines, notes) if shapes else None
     notes += itertools.chain(*(machine.notes for machine in machines))
     energies = "; ".join(dict.fromkeys(one.energies for one in made))
     if len(made) == 1:
         return replace(made[0], workload=layers, notes=tuple(notes))
-    vector = [re.search("mac|multiplier", of.parts[-1].kind, re.IGNORECASE) is None for of in machines]
-    engines = [
-        Engine(of.engine, one.architecture or {}, one.constraints, [part.table for part in of.parts], more)
-        for of, one, more in zip(machines, made, vector, strict=True)
-    ]
+    engines = list[Engine]()
+    for of, one in zip(machines, made, strict=True):
+        vector = re.search("mac|multiplier", of.parts[-1].kind, re.IGNORECASE) is None
+        places = {part.name: (part.table.mark, part.branch) for part in of.parts}
+        engines.append(Engine(of.engine, one.architecture or {}, one.constraints, places, vector))
     system = system_of(engines, body, next(iter(found.get("mapping", ())), None), notes)
     return Foreign(workload=layers, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
 

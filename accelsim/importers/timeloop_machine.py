@@ -205,7 +205,7 @@ def plain(name: object) -> str:
 def read_machines(body: Map, variables: Mapping[str, values.Value]) -> list[TimeloopMachine]:
     """Machines of what stands under `architecture`: one, or one of each unit where several compute."""
     first = _read_machine(body, variables, 0)
-    return [first, *(_read_machine(body, variables, number) for number in range(1, first.engines))]
+    return [first, *values.read_all(lambda number: _read_machine(body, variables, number), range(1, first.engines))]
 
 
 def _read_machine(body: Map, variables: Mapping[str, values.Value], number: int) -> TimeloopMachine:
