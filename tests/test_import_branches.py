@@ -106,6 +106,14 @@ ENGINES = {
             "MAC": v03(DRAM, node("core", GLB, node("pe[0..3]", f"{REG}, {unit()}"))),
         },
     ),
+    "a vector unit of a class that Timeloop does not know": (
+        v03(DRAM, BIG, node("simd", f"{unit('Lane', 'vector_unit')}, {sram('VBuf')}")),
+        {"big": v03(DRAM, BIG), "simd": v03(DRAM, node("simd", f"{sram('VBuf')}, {unit('Lane', 'compute')}"))},
+    ),
+    "a memory on a branch beside all": (
+        v03("", node("chip", GLB, BIG, LITTLE), node("memory", DRAM)),
+        {"chip.big": v03(DRAM, node("chip", GLB, BIG)), "chip.little": v03(DRAM, node("chip", GLB, LITTLE))},
+    ),
     "two arrays of v0.4": (
         v04(parallel(row(c(GLB), SPREAD, c(unit())), row(*LANES))),
         {"GLB": v04(c(GLB), SPREAD, c(unit())), "VBuf": v04(*LANES)},
@@ -239,6 +247,20 @@ def test_branches__that_only_store_are_levels_beside_each_other(imported, branch
     unsaid = imported(v03(f"{DRAM}", node("core", GLB, *branches)), CONV)
     assert [name for name, _, _ in kept(unsaid.architecture)[2:]] == [name for name, _ in levels]
     assert any("WBuf: nothing says what it or IBuf beside it keeps; any may" in note for note in notes(unsaid))
+
+
+def test_a_dram__on_a_branch_beside_the_chip_is_outermost(imported):
+    chip = node("core", GLB, node("pe[0..7]", f"{REG}, {unit()}"))
+    foreign = imported(v03("", chip, node("memory", DRAM)), CONV)
+    assert foreign.architecture == imported(v03(DRAM, chip), CONV).architecture
+
+
+def test_parts__of_no_known_class_make_no_engine_of_a_memory(imported):
+    """An adder or a counter beside a memory is no unit of a branch."""
+    bank = BANK.replace("]}", ", {name: Adder, class: intadder}]}")
+    foreign = imported(v03(DRAM, bank, INPUTS), CONV, KEEPS)
+    assert foreign.architecture == imported(v03(DRAM, BANK, INPUTS), CONV, KEEPS).architecture
+    assert any("Adder: is of no class that stores or computes" in note for note in notes(foreign))
 
 
 def test_a_memory__beside_two_that_compute_is_of_both(imported):

@@ -21,6 +21,8 @@ _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
 _SMALL = re.compile("reg|rf|spad|latch", re.IGNORECASE)
 _COMPUTE = re.compile("mac|alu|compute|multiplier", re.IGNORECASE)
+_VECTOR = re.compile("vec|simd|vpu|sfu|softmax|activation|relu|pool|scalar|dsp", re.IGNORECASE)
+"""Classes that Timeloop does not know, of units on branches of their own."""
 _NETWORK = re.compile("NoC|Legacy|ReductionTree|SimpleMulticast")
 """Classes that Timeloop (`topology.hpp`) takes as networks."""
 _LARGEST = 2**60
@@ -64,6 +66,7 @@ class Part:
     aliases: tuple[str, ...] = ()
     constraints: list[tuple[Part, Map]] = field(default_factory=list)
     branch: tuple[tuple[int, int], ...] = ()  # the forks that it lies below, and on which of their branches
+    vector: bool = False  # whether it is the unit of a branch, of a class that Timeloop does not know
     siblings: list[Part] = field(default_factory=list)  # memories on other branches of a fork
     unshared: set[str] = field(default_factory=set)  # roles that the network below it neither multicasts nor reduces
 
@@ -116,7 +119,7 @@ class Part:
     @property
     def computes(self) -> bool:
         """Whether its class is one of arithmetic."""
-        return bool(_COMPUTE.search(self.component)) and not _STORAGE.search(self.component)
+        return self.vector or (bool(_COMPUTE.search(self.component)) and not _STORAGE.search(self.component))
 
     @property
     def unit(self) -> bool:
@@ -221,8 +224,9 @@ def _read_machine(body: Map, variables: Mapping[str, values.Value], number: int)
     else:
         hint = "Accelergy's flat list has no order of levels; name what it was made of" if "local" in body else ""
         raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)", hint)
-    parts = [part for part in reader.parts if part.network or part is reader.parts[0] or _is_known(part.kind)]
-    if not any(_COMPUTE.search(part.component) for part in parts):
+    first = reader.parts[:1]
+    parts = [part for part in reader.parts if part.network or part.vector or part in first or _is_known(part.kind)]
+    if not any(_COMPUTE.search(part.component) or part.vector for part in parts):
         parts = reader.parts
     others = [part for part in reader.parts if part not in parts]
     notes += [Note(part.table.mark, part.name, MEANS["class"]) for part in others]
@@ -268,7 +272,8 @@ def _line(parts: Sequence[Part], units: Sequence[Part], unit: Part) -> list[Part
             aside.append((fork, part))
     for fork, part in aside:
         first = next(at for at, one in enumerate(line) if fork in dict(one.branch))
-        more = (at for at, one in enumerate(line) if math.prod(one.mesh) > math.prod(part.mesh) or one is unit)
+        outermost, many = "dram" in part.kind.lower(), math.prod(part.mesh)
+        more = (at for at, one in enumerate(line) if outermost or math.prod(one.mesh) > many or one is unit)
         place = next(at for at in more if at >= first)
         while place > first and line[place - 1].network:
             place -= 1
@@ -317,10 +322,13 @@ class _NodeReader:
         """Go through branches of a node; where one of them computes, none adds to the mesh of what comes after it."""
         number, outer, mesh, alone = len(self.named), self.branch, self.mesh, _has_unit(node)
         for place, branch in enumerate(branches):
-            inside = [one for one in (branch, *branch.rows("nodes")) if "name" in one]
-            self.named[number, place] = _ranged(inside[0])[0] if inside else str(place)
-            self.branch = (*outer, (number, place))
+            named = [one for one in (branch, *branch.rows("nodes")) if "name" in one]
+            self.named[number, place] = _ranged(named[0])[0] if named else str(place)
+            self.branch, before = (*outer, (number, place)), len(self.parts)
             yield branch
+            inside = [part for part in self.parts[before:] if not part.network]
+            if not any(part.unit for part in inside) and any(_is_vector(part.table) for part in inside[-1:]):
+                inside[-1].vector = True
             self.mesh = mesh if alone else self.mesh
         self.branch = outer
 
@@ -514,9 +522,16 @@ class _NodeReader:
             self.notes.append(Note(node.where("power_gated_at"), f"{name}.power_gated_at", MEANS["has_power_gating"]))
 
 
+def _is_vector(node: Map) -> bool:
+    """Whether a component is a unit if it stands on a branch without one that Timeloop knows."""
+    kind = str(node.get("class"))
+    return _VECTOR.search(kind) is not None and not _is_known(kind)
+
+
 def _is_unit(node: Map) -> bool:
     """Whether the class of a component is one of arithmetic."""
-    return bool(_COMPUTE.search(str(node.get("class")))) and not _STORAGE.search(str(node.get("class")))
+    kind = str(node.get("class"))
+    return _is_vector(node) or (_COMPUTE.search(kind) is not None and not _STORAGE.search(kind))
 
 
 def _has_unit(node: Map) -> bool:
