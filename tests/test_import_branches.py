@@ -313,6 +313,15 @@ def test_units_of_accelforge__that_serve_the_same_layers_are_engines(imported):
     assert load_system({"system": foreign.system}).bytes_per_s == 1e9
 
 
+def test_units_of_accelforge__on_the_way_to_another_are_engines(imported):
+    """A vector unit at the buffer, and the array below it."""
+    vector = "  - !Compute {name: Vector, leak_power: 0, actions: [{name: compute, energy: 2e-12, latency: 1e-9}]}\n"
+    foreign = imported(MACHINE.replace("  - !Container", vector + "  - !Container"), GEMM)
+    cores = {core["name"]: core for core in foreign.system["cores"]}
+    assert [level["name"] for level in cores["Vector"]["arch"]["levels"]] == ["Main", "Buffer"]
+    assert cores["MAC"]["arch"] == imported(MACHINE, GEMM).architecture
+
+
 def test_units_of_accelforge__on_branches_of_a_branch_are_engines(imported):
     """A unit on the branch, and another one that branches off behind it."""
     free = "component_class: Dummy, leak_power: 0"

@@ -5,7 +5,6 @@ A `!Fork` is a branch: what stands behind it lies below the node before it. Each
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -143,7 +142,7 @@ def _chosen(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Not
     for path in reversed(paths):  # those that others branch off from come first
         own = (node for node in path if node.tag == "!Compute" and (path is main or id(node) not in trunk))
         serving = (node for node in own if id(node) not in units and any(_serves(node, of) for of in sets))
-        units |= {id(node): (node, path) for node in itertools.islice(serving, 1)}
+        units |= {id(node): (node, path) for node in [*serving]}
     chosen = [path for _, path in units.values()] or [main]
     if len(units) > 1:
         at = sorted(units.values(), key=lambda pair: (pair[0].mark.file, pair[0].mark.line, pair[0].mark.column))
