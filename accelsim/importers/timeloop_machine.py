@@ -233,9 +233,9 @@ def _read_machine(body: Map, variables: Mapping[str, values.Value], number: int)
     units = [part for part in parts if part.unit] or parts[-1:]
     line = _line(parts, units, units[number]) if units else []
     elsewhere = {name for part in parts if part not in line for name in (part.name, *part.aliases)}
-    elsewhere |= reader.labels(units)
-    elsewhere -= {name for part in line for name in (part.name, *part.aliases, *reader.names(part))}
-    engine = ".".join(dict.fromkeys([*reader.names(units[number]), units[number].name])) if units else ""
+    elsewhere |= {reader.named[way] for part in units for way in part.branch}
+    elsewhere -= {name for part in line for name in (part.name, *part.aliases, *map(reader.named.get, part.branch))}
+    branches = [reader.named[way] for way in units[number].branch] if units else []
     parts = line
     while parts and parts[-1].network:
         parts.pop()
@@ -249,6 +249,7 @@ def _read_machine(body: Map, variables: Mapping[str, values.Value], number: int)
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
     values.read_all(lambda part: part.words, (part for part in parts[:-1] if not part.network))
     left_out = {part.name: f"{part.name}, class {part.kind or 'missing'}, {MEANS['class']}" for part in others}
+    engine = ".".join(dict.fromkeys([*branches, parts[-1].name]))
     return TimeloopMachine(reader.title or "timeloop", parts, notes, left_out, engine, len(units), elsewhere)
 
 
@@ -309,14 +310,6 @@ class _NodeReader:
         self.title = ""
         self.branch: tuple[tuple[int, int], ...] = ()
         self.named = dict[tuple[int, int], str]()  # branches, by fork and number
-
-    def names(self, part: Part) -> list[str]:
-        """Names of the branches that a part lies on."""
-        return [self.named[way] for way in part.branch]
-
-    def labels(self, parts: Sequence[Part]) -> set[str]:
-        """Names of the branches that parts lie on."""
-        return {name for part in parts for name in self.names(part)}
 
     def forked(self, node: Map, branches: Sequence[Map]) -> Iterator[Map]:
         """Go through branches of a node; where one of them computes, none adds to the mesh of what comes after it."""
