@@ -204,6 +204,15 @@ def test_constraints__are_those_of_the_engine_whose_parts_they_name(imported):
         imported(v03(DRAM, BIG, LITTLE), CONV, given.replace("BigBuf", "Other"))
 
 
+def test_what_parts_do_about_zeros__is_that_of_the_engine_which_has_them(imported):
+    asked = (
+        "{name: XMac, compute_optimization: [{type: gating}]}, {name: YMac, compute_optimization: [{type: skipping}]}"
+    )
+    foreign = imported(ENGINES["nested forks"][0], CONV, f"sparse_optimizations: {{targets: [{asked}]}}\n")
+    units = [core["arch"]["compute"] for core in foreign.system["cores"]]
+    assert [(unit.get("gating"), unit.get("skipping")) for unit in units] == [(True, None), (None, True), (None, None)]
+
+
 def test_a_mapping__of_one_machine_is_left_out_and_said(imported):
     foreign = imported(
         v03(DRAM, BIG, LITTLE), CONV, "mapping:\n- {target: BigBuf, type: temporal, factors: K4 R3 P8}\n"
