@@ -125,7 +125,7 @@ def test_network__may_have_the_fanout_itself(imported):
 
 def test_network__of_parts_side_by_side_is_refused(imported):
     text = MACHINE.replace("!Container\n    name: PE", "!Network\n    name: PE\n    nodes: []")
-    with pytest.raises(InputError, match=r"parts side by side on a network; write them .* as the cores of a system"):
+    with pytest.raises(InputError, match=r"parts side by side on a network; write them .* are the engines of a system"):
         imported(text, GEMM)
 
 

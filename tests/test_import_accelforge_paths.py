@@ -80,10 +80,7 @@ def test_branch__whose_unit_serves_no_layer_is_left_out(imported):
     assert "Buffer: lies on another branch than Other" in said(foreign)
 
 
-def test_branches__that_serve_the_same_layers_are_refused(imported):
-    machine = forked("Fork", "").replace("len(Extra) > 0", "len(All) == 3")
-    with pytest.raises(InputError, match=r"MAC and Other serve .* `enabled: false` at all .* cores of a system"):
-        imported(machine, GEMM)
+def test_formulas__of_what_units_serve_are_not_run(imported):
     with pytest.raises(InputError, match="more than arithmetic"):
         imported(forked("Fork", "").replace("len(Extra) > 0", "open(All)"), GEMM)
 

@@ -118,19 +118,6 @@ def test_damaged__machines_are_refused_in_words(imported, old, new, said):
     assert said in str(error.value)
 
 
-def test_machines__of_several_units_are_told_to_be_systems_of_cores(imported):
-    leaf = "\n    - name: {0}\n      local: [{{name: {0}Mac, class: intmac}}]"
-    trunk = V03.partition("    subtree:\n    - name: chip")[0]
-    forked = trunk + "    subtree:" + leaf.format("big") + leaf.format("small")
-    unit = "    - !Component {name: Other, class: intmac, attributes: {datawidth: 8}}\n"
-    for text, what in [
-        (forked, ":12:7: the tree forks into big and small"),
-        (V04.replace("    - !Nothing\n", unit), "Other computes in a branch of !Parallel"),
-    ]:
-        with pytest.raises(InputError, match=rf"{what}; .* as the cores of a system \(docs/networks.md\)"):
-            imported(text, PROBLEM)
-
-
 def test_notes__say_keys_of_nodes_and_shapes_that_nobody_reads(imported):
     foreign = imported(V03.replace("name: chip", "name: chip\n      areas: 2"), PROBLEM)
     assert any(str(note).endswith("0.yaml:11:7: areas: is not read") for note in foreign.notes)

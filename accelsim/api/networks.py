@@ -16,8 +16,10 @@ from accelsim.api.mapping import map_problem
 from accelsim.api.network_results import FusionResult, NetworkResult, SystemResult, layer_files_of, layer_folders
 from accelsim.api.problem import (
     MappingProblem,
+    apart,
     convert_foreign,
     find_layer,
+    foreign_files,
     is_gpu,
     is_system,
     params_of,
@@ -147,7 +149,7 @@ def map(  # what its users call it
         other |= {"time_limit": time_limit, **{name: value for name, value, its in usual if value != its}}
         _refuse(other, "not for a GPU: accelsim.gpu.map has the options for GPUs")
         return map_kernels(arch, workload, layer=layer, params=params)
-    if is_system(arch):
+    if is_system(arch, (workload,), params):
         _refuse(other, "not for a system of cores, whose layers are mapped whole and assigned")
         return map_system(
             arch, workload, layer=layer, params=params, objective=objective, mapspace=mapspace, factors=factors,
@@ -320,6 +322,7 @@ def map_system(
     jobs: int | None = None,
     cache: bool = True,
     on_progress: OnProgress | None = None,
+    more: Sequence[str] = (),
 ) -> SystemResult:
     """Map each layer of a network on each core of a system that can run it, and assign layers to cores.
 
@@ -328,6 +331,8 @@ def map_system(
     arch : str, path or dict
         A system of cores.
     objective : {"energy", "latency", "throughput"}
+    more : sequence of str
+        More files of another tool, read with the other two.
     workload, layer, params, mapspace, factors, time_limit, jobs, cache, on_progress
         As for `accelsim.map`; `time_limit` is for each layer on each core.
 
@@ -346,10 +351,14 @@ def map_system(
     from accelsim.designs.soc import load_system, map_on_system
 
     asked = Asked("energy", mapspace, factors, 1, None, 0, time_limit, None, jobs, cache, on_progress)
-    overrides = params_of(params)
+    arch, beside = foreign_files(arch)
     path = str(library.find(arch, "systems") or arch)
     names = (path, str(workload)) if isinstance(workload, str | PathLike) else (path,)
-    converted = convert_foreign(names)
+    names = tuple(dict.fromkeys([*names, *more, *beside]))
+    overrides, variables = apart(params_of(params), names)
+    converted = convert_foreign(names, variables)
+    if others := [name for name in more if name not in converted]:
+        raise AccelsimError(f"{others[0]}: a system takes one workload, and finds the core of each layer itself")
     read: Any = converted.get(path, {}).get("workload", workload)
     if isinstance(read, str | PathLike):
         read = library.resolve(str(read), "workloads")

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from numbers import Real
@@ -224,8 +225,8 @@ def read_problem(
         workload = arch[0]
     elif workload is None and _is_name(arch) and (os.path.isdir(arch) or is_foreign(os.fspath(arch))):
         workload = arch
-    arch, files = _foreign_files(arch)
-    workload, beside = _foreign_files(workload)
+    arch, files = foreign_files(arch)
+    workload, beside = foreign_files(workload)
     more = tuple(dict.fromkeys([*more, *files, *beside]))
     sources = {"architecture": arch, "workload": workload, "mapping": mapping, "constraints": constraints}
     sources = {
@@ -260,7 +261,7 @@ def read_problem(
     return made
 
 
-def _foreign_files(source: Any) -> tuple[Any, tuple[str, ...]]:
+def foreign_files(source: Any) -> tuple[Any, tuple[str, ...]]:
     """A file of another tool and those that are given with it: of several, or of a folder."""
     if _is_name(source) and os.path.isdir(source):
         from accelsim.importers.foreign import files_below
@@ -371,7 +372,9 @@ def find_files(
         elif kind in converted[name]:
             found[kind] = converted[name][kind]
         else:
-            raise AccelsimError(f"{name}: what is imported holds no {kind}, only {listed(converted[name]) or 'notes'}")
+            hint = "; `accelsim map` and `import` take systems" if "system" in converted[name] else ""
+            what = f"what is imported holds no {kind}, only {listed(converted[name]) or 'notes'}"
+            raise AccelsimError(f"{name}: {what}{hint}")
     return found
 
 
@@ -441,18 +444,23 @@ def is_gpu(source: Any) -> bool:
         return False
 
 
-def is_system(source: Any) -> bool:
-    """Whether a name is of a system of cores: a file with the key `system` or of Stream, or one that ships."""
+def is_system(source: Any, others: Iterable[Any] = (), params: Mapping[str, Any] | None = None) -> bool:
+    """Whether a name is of a system of cores: a file with the key `system` or of Stream, or one that ships.
+
+    A tree of another tool is one if several of its branches compute; `others` are the files that are read with it.
+    """
+    source, beside = foreign_files(source)
     if not _is_name(source):
         return isinstance(source, Mapping) and "system" in source
     path = library.find(source, "systems") or library.find(source, "arch")
-    try:
-        return (
-            path is not None
-            and re.search(r"^(system|[^#\n]*\boffchip_core(_id)?):", read_utf8(path), re.MULTILINE) is not None
-        )
-    except Unreadable:
-        return False
+    with suppress(Unreadable):
+        if path and re.search(r"^(system|[^#\n]*\boffchip_core(_id)?):", read_utf8(path), re.MULTILINE):
+            return True
+    names = tuple(dict.fromkeys(os.fspath(one) for one in (source, *others, *beside) if _is_name(one)))
+    with suppress(AccelsimError):  # mistakes are said where the files are read as a machine
+        converted = convert_foreign(names, apart(params_of(params), names)[1]) if is_foreign(names[0]) else {}
+        return any("system" in kept for kept in converted.values())
+    return False
 
 
 def _catalogued(name: str) -> bool:

@@ -37,7 +37,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         from accelsim.cli.gpus import map_on_gpu
 
         return map_on_gpu(arguments)
-    if is_system(arguments.arch):
+    if is_system(arguments.arch, (arguments.workload, *arguments.more), spec.read_params(arguments)):
         return _map_system(arguments)
     problem = spec.read(arguments, counted=True)
     problem.say_notes()
@@ -79,15 +79,12 @@ def _map_system(arguments: argparse.Namespace) -> int:
     why = "not for a system of cores, whose layers are mapped whole and assigned"
     names = ("constraints", "require", "top", "pareto", "sample", "html", "all_layers")
     cli.refuse(arguments, why, *names)
-    if arguments.more:
-        raise AccelsimError(
-            f"{arguments.more[0]}: a system takes one workload, and finds the core of each layer itself"
-        )
     given = cli.taken(arguments, "objective", "layer", "mapspace", "factors", "time_limit", "jobs")
     with cli.progress(arguments) as tell:
         found = map_system(
             arguments.arch, arguments.workload, params=spec.read_params(arguments), cache=not arguments.no_cache,
-            on_progress=tell, **{name: value for name, value in given.items() if value is not None},
+            on_progress=tell, more=arguments.more,
+            **{name: value for name, value in given.items() if value is not None},
         )  # fmt: skip
     return cli.show(arguments, found)
 

@@ -8,6 +8,7 @@ is the rate of the compute units. A layer stands alone: no tensor of it is an in
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import re
@@ -45,6 +46,7 @@ from accelsim.importers.accelforge_workload import (
     read_workload,
 )
 from accelsim.importers.documents import Document, Map, Note, parse, refuse
+from accelsim.importers.engines import Engine, system_of
 from accelsim.importers.foreign import Foreign, Tagged, read_documents, read_foreign, yaml_text
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, InputError, Problem
@@ -70,29 +72,40 @@ _LEFT |= {"bits_per_value_scale": "values take the same room and energy here as 
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn files of AccelForge into documents of our kinds.
 
-    Raises InputError where a file is none of AccelForge's, or its machine has no form of ours: branches, and parts
-    whose energies are those of component models that accelsim has not.
+    Units on several paths that serve the same layers become a system. Raises InputError where a file is none of
+    AccelForge's, or a machine has no form of ours, such as parts with energies of models that accelsim has not.
     """
     notes: list[Note] = []
     bodies = [document.body for document in documents if isinstance(document.body, Map)]
-    workload, layers, machine, architecture = _read(bodies, notes)
-    axes = machine.axes if machine else []
-    constraints = constraints_of(axes, layers, architecture, notes)
+    workload, layers, machine, architecture = _read(copy.deepcopy(bodies), notes)
+    made = [(machine, architecture)]
+    for number in range(1, machine.engines if machine else 1):  # reading rewrites the nodes
+        made.append(_read(copy.deepcopy(bodies), notes, number)[2:])
+    asking = [constraints_of(of.axes if of else [], layers, document, notes) for of, document in made]
     for body in bodies:
         values.note_others(body, body.keys() if "nodes" in body else _SPEC_KEYS, _LEFT, notes)
     asked = _one([Map(body.mark, held={"mapping": body}) if "nodes" in body else body for body in bodies], "mapping")
-    mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
-    parts = (*architecture["levels"], architecture["compute"]) if architecture else ()
+    parts = [part for _, one in made if one for part in (*one["levels"], one["compute"])]
     energies = "the actions of the components." if parts else ""
-    if modelled := [part["name"] for part in parts if "energy" not in part]:
+    if modelled := dict.fromkeys(part["name"] for part in parts if "energy" not in part):
         energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
-    return Foreign(architecture, workload, mapping, constraints, energies, tuple(notes))
+    if machine is None or len(made) == 1:
+        axes = machine.axes if machine else []
+        mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
+        return Foreign(architecture, workload, mapping, asking[0], energies, tuple(notes))
+    engines = list[Engine]()
+    for (of, document), constraints in zip(made, asking, strict=True):
+        places = {values.plain_name(str(node.get("name"))): node.mark for node in (of.nodes if of else ())}
+        engines.append(Engine([*places][-1], document or {}, constraints, places))
+    tree = next(body for body in bodies if "arch" in body)
+    system = system_of(engines, tree, asked, notes)
+    return Foreign(workload=workload, energies=energies, notes=tuple(dict.fromkeys(notes)), system=system)
 
 
 def _read(
-    bodies: Sequence[Map], notes: list[Note]
+    bodies: Sequence[Map], notes: list[Note], number: int = 0
 ) -> tuple[dict[str, Any] | None, list[Layer], AccelForgeMachine | None, dict[str, Any] | None]:
-    """Workload and its layers, and machine and its architecture, as far as the files have them."""
+    """Workload and its layers, and machine of that number and its architecture, as far as the files have them."""
     workload, layers = None, list[Layer]()
     of_layers = _without_own_workload(bodies, notes)
     found, arch = _one(of_layers, "workload"), _one(bodies, "arch")
@@ -102,8 +115,9 @@ def _read(
         return workload, layers, None, None
     paths = paths_of(arch, notes)  # refused before anything of it is worked out
     workload, layers = of_one_unit(paths, workload, layers, notes)
-    nodes = nodes_of(paths, layers, notes)
-    machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes, nodes)
+    every = nodes_of(paths, layers, notes)
+    nodes = every[number]
+    machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes, nodes, engines=len(every))
     machine.kept |= _tensor_sets(layers, machine.kept.keys())
     given = [body.inner("variables") for body in (arch, *bodies)]
     try:

@@ -52,6 +52,7 @@ class AccelForgeMachine:
     names: Mapping[str, Value]
     notes: list[Note]
     nodes: Sequence[Map]
+    engines: int = 1  # machines that the tree has
     word: int = 8
     clock_hz: float = 1.0
     kept: dict[str, frozenset[str]] = field(default_factory=_named_sets)

@@ -11,7 +11,8 @@ from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, Layer
 from accelsim.importers.documents import Map, Note, Seq, refuse
-from accelsim.importers.values import AS_ENGINES, FormulaError, UndefinedNameError, Value, work_out
+from accelsim.importers.values import FormulaError, UndefinedNameError, Value, work_out
+from accelsim.inputs.units import listed
 
 _THREE = {"All": frozenset(ROLE_NAMES), **{name: frozenset({name}) for name in ROLE_NAMES}}
 """Sets of a layer with two inputs and an output."""
@@ -113,7 +114,7 @@ def _branches(nodes: Seq, above: list[Map]) -> list[list[Map]]:
             branches = node.value("nodes", Seq).maps()
             found += [path for one in branches for path in _branches(Seq(one.mark, held=[one]), [*above])]
         elif kind == "Network" and "nodes" in node:
-            hint = f"write them one below the other, or {AS_ENGINES}"
+            hint = "write them one below the other, or each in a !Fork: units on branches are the engines of a system"
             raise refuse(node.where("nodes"), "parts side by side on a network", hint)
         elif kind in ("Memory", "Container", "Compute", "Toll", "Network"):
             above.append(node)
@@ -134,20 +135,22 @@ def _serves(node: Map, sets: Mapping[str, Value]) -> bool:
             raise node.refuse("enabled", str(error)) from None
 
 
-def _path(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note]) -> list[Map]:
-    """The one path whose own units serve the layers; the last, without branches."""
+def _chosen(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note]) -> list[list[Map]]:
+    """The paths whose own units serve the layers, of several as far as these; the last, without branches."""
     sets, main = [layer.sets for layer in layers] or [_THREE], paths[-1]
-    trunk, units = {id(node) for node in main}, list[tuple[Map, list[Map]]]()
-    for path in paths:
+    trunk, units = {id(node) for node in main}, dict[int, tuple[Map, list[Map]]]()
+    for path in reversed(paths):  # those that others branch off from come first
         own = (node for node in path if node.tag == "!Compute" and (path is main or id(node) not in trunk))
-        units += [(node, path) for node in own if any(_serves(node, of) for of in sets)][:1]
+        serving = (node for node in own if id(node) not in units and any(_serves(node, of) for of in sets))
+        units |= {id(node): (node, path) for node in [*serving]}
+    chosen = [path for _, path in units.values()] or [main]
     if len(units) > 1:
-        names = " and ".join(str(unit.get("name")) for unit, _ in units)
-        what = f"{names} serve the same layers; a machine here is one path to a unit"
-        raise refuse(units[1][0].mark, what, f"write `enabled: false` at all !Compute but one, or {AS_ENGINES}")
-    chosen = units[0][1] if units else main
-    taken, why = {id(node) for node in chosen}, f"lies on another branch than {chosen[-1].get('name')}"
+        at = sorted(units.values(), key=lambda pair: (pair[0].mark.file, pair[0].mark.line, pair[0].mark.column))
+        ways = ((unit, path[: next(k for k, node in enumerate(path) if node is unit)]) for unit, path in at)
+        chosen = [[*(node for node in way if node.tag != "!Compute"), unit] for unit, way in ways]
+    taken = {id(node) for path in chosen for node in path}
     others = {id(node): node for path in paths for node in path if id(node) not in taken}
+    why = f"lies on another branch than {listed(str(path[-1].get('name')) for path in chosen)}"
     notes += [Note(node.mark, str(node.get("name")), why) for node in others.values()]
     return chosen
 
@@ -173,10 +176,14 @@ def of_one_unit(
     return workload | {"layers": kept}, [layer for layer in layers if layer.name not in left]
 
 
-def nodes_of(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note]) -> list[Map]:
-    """Nodes of the one path that serve the layers; without layers, those of two inputs and an output."""
+def nodes_of(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note]) -> list[list[Map]]:
+    """Nodes of each path that serve the layers; without layers, those of two inputs and an output."""
+    return [_serving(path, layers, notes) for path in _chosen(paths, layers, notes)]
+
+
+def _serving(path: Sequence[Map], layers: Sequence[Layer], notes: list[Note]) -> list[Map]:
     found = list[Map]()
-    for node in _path(paths, layers, notes):
+    for node in path:
         serves = {_serves(node, sets) for sets in [layer.sets for layer in layers] or [_THREE]}
         if serves == {True} and any(other.tag == "!Compute" for other in found):
             notes.append(Note(node.mark, str(node.get("name")), f"lies beyond {found[-1].get('name')}, which computes"))

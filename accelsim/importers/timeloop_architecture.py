@@ -13,12 +13,13 @@ from typing import Any
 from accelsim.energy.estimators import COMPUTES
 from accelsim.importers import values
 from accelsim.importers.documents import Map, Note, Seq, refuse
+from accelsim.importers.engines import UNLIMITED
 from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
 from accelsim.inputs.level_features import BANDWIDTHS
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
-_TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
+_TECHNOLOGY, _UNLIMITED = "45 nm", f"{UNLIMITED} words/cycle"
 ACCESS = ".access"
 """What notes of actions that Timeloop does not know have behind the name of the part."""
 _OWN_OF_TIMELOOP = "is taken for `read` and `write`; Timeloop knows no such action, and charges energies of its own"
@@ -53,7 +54,9 @@ def read_figures(references: Sequence[tuple[str, Map | Seq]], machine: TimeloopM
     files = dict.fromkeys(f"the {kind} {Path(body.mark.file).name}" for kind, body in references)
     for kind, body in references:
         for table in _tables(body) if isinstance(body, Map) else ():
-            name = plain(table.value("name", str))
+            name = plain(written := table.value("name", str))
+            if machine.is_elsewhere(written):
+                continue
             if kind == "ART":
                 areas[name] = values.figure(table, "area")
             names = [str(action.get("name")) for action in table.rows("actions")]
@@ -212,9 +215,6 @@ def _level(machine: TimeloopMachine, part: Part, figures: Figures, *, modelled: 
     if words is not None:
         level["size"] = f"{words * part.word_bits} bit"
     elif part is not machine.parts[0]:
-        if part.siblings and part.computes:
-            what = f"{part.name} computes in a branch of !Parallel; a machine here is one line of levels"
-            raise refuse(part.table.mark, what, values.AS_ENGINES)
         raise refuse(part.table.mark, f"{part.name} has no depth, and only the outermost level may be unlimited")
     level |= {"word": f"{part.word_bits} bit", "block_size": part.block_size}
     if part.cluster_size > 1 and "cluster_size" not in part.attributes:

@@ -10,15 +10,16 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from accelsim.importers import values
 from accelsim.importers.documents import Document, Map, Note, Seq, refuse
+from accelsim.importers.engines import Engine, system_of
 from accelsim.importers.foreign import OWN_MODELS, Foreign
 from accelsim.importers.timeloop_architecture import Figures, all_kept, architecture, read_figures, unknown
 from accelsim.importers.timeloop_fit import refuse_misfit
-from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machine
+from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machines
 from accelsim.importers.timeloop_problem import ProblemShape, dims_of_rank, read_shape, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
 from accelsim.importers.values import whole
@@ -80,35 +81,55 @@ def convert(documents: Sequence[Document], *, constrained: bool = True) -> Forei
         if asks is not None:
             path = found[asks][0].mark.file
             raise AccelsimError(f"{path}: {asks} needs the architecture that it is of; name its file too")
-        return Foreign(workload=workload(shapes, None, notes) if shapes else None, notes=tuple(notes))
+        return Foreign(workload=workload(shapes, (), notes) if shapes else None, notes=tuple(notes))
     if "mapping" in found and len(shapes) != 1:
         path = found["mapping"][0].mark.file
         raise AccelsimError(f"{path}: a mapping needs the one problem that it maps; name its file too")
     if body.get("constraints"):
         found.setdefault(_OF_THE_MACHINE, []).append(body["constraints"])
-    machine = read_machine(body, _variables(found.get("variables", ())))
+    machines = read_machines(body, _variables(found.get("variables", ())))
+    made = values.read_all(lambda machine: _of_machine(machine, found, shapes, constrained=constrained), machines)
+    notes += itertools.chain(*(one.notes for one in made))
+    layers = workload(shapes, machines, notes) if shapes else None
+    notes += itertools.chain(*(machine.notes for machine in machines))
+    energies = "; ".join(dict.fromkeys(one.energies for one in made))
+    if len(made) == 1:
+        return replace(made[0], workload=layers, notes=tuple(notes))
+    engines = list[Engine]()
+    for of, one in zip(machines, made, strict=True):
+        vector = re.search("mac|multiplier", of.parts[-1].kind, re.IGNORECASE) is None
+        places = {part.name: (part.table.mark, part.branch) for part in of.parts}
+        engines.append(Engine(of.engine, one.architecture or {}, one.constraints, places, vector))
+    system = system_of(engines, body, next(iter(found.get("mapping", ())), None), notes)
+    return Foreign(workload=layers, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
+
+
+def _of_machine(
+    machine: TimeloopMachine, found: dict[str, list[Map | Seq]], shapes: Sequence[ProblemShape], *, constrained: bool
+) -> Foreign:
+    """What files say of one machine: its document, a mapping on it, and what is asked of mappings."""
     figures = read_figures([(key, table) for key in ("ERT", "ART") for table in found.get(key, ())], machine)
-    said, each = list[Note](), list[tuple[str, list[dict[str, Any]]]]()
+    said, notes, each = list[Note](), list[Note](), list[tuple[str, list[dict[str, Any]]]]()
     kept, mapping = dict[str, tuple[list[str], list[str]]](), None
+    asks = found.get("mapping", ()) if machine.engines == 1 else ()
     for shape in shapes or [ProblemShape()]:
         upon = _Upon(machine, shape, said, constrained=constrained)
         asked = upon.all(found, _OF_THE_MAPPER) if constrained else []
         own = upon.own(found.get(_OF_THE_MACHINE, ()), asked)
-        nest = _Upon(machine, shape, said).all(found, ("mapping",))
+        nest = _Upon(machine, shape, said).directives(asks)
         for one in (*own, *asked, *nest):
             upon.share(one)
         kept, unsaid = upon.kept(own)
-        mapping = upon.mapping(nest, own, found["mapping"][0].mark) if "mapping" in found else None
+        mapping = upon.mapping(nest, own, asks[0].mark) if asks else None
         each.append((shape.name, upon.constraints(own, asked + unsaid) if constrained else []))
     notes += dict.fromkeys(said)
     constraints = values.for_layers(each)
     roles = shapes[0].roles if shapes else {}
     zeros = read_sparsity(machine, found.get("sparse_optimizations", ()), roles, figures, notes)
-    layers, widths = workload(shapes, machine, notes) if shapes else None, [one.bits.values() for one in shapes]
+    widths = [one.bits.values() for one in shapes]
     document = architecture(machine, figures, kept, zeros, [*itertools.chain(*widths)])
-    notes += machine.notes
     restricted = {"levels": constraints} if constraints else None
-    return Foreign(document, layers, mapping, restricted, _energies(machine, figures), tuple(notes))
+    return Foreign(document, None, mapping, restricted, _energies(machine, figures), tuple(notes))
 
 
 def _shapes(found: dict[str, list[Map | Seq]], notes: list[Note]) -> list[ProblemShape]:
@@ -233,7 +254,7 @@ class _Upon:
         self.networks = {part.name for part in machine.parts if part.network}
 
     def own(self, given: Iterable[Map | Seq], asked: Iterable[_Directive]) -> list[_Directive]:
-        """Directives of the machine: beside its parts, in files of their own, and what `!Parallel` makes of all."""
+        """Directives of the machine: beside its parts, in files of their own, and what forks make of all."""
         own = self._read((table, part) for owner in self.machine.parts for part, table in owner.constraints)
         own += self.directives(given)
         return [*own, *self.of_siblings([*own, *asked])]
@@ -277,6 +298,8 @@ class _Upon:
             if kind == "temporal" or held.keys().isdisjoint(_UNSHARED):
                 return None
             table = Map(table.mark, table.tag, held, table.marks)
+        if part is None and self.machine.is_elsewhere(table.get("target") or table.get("name")):
+            return None
         part = part or self.target(table, spatial=kind == "spatial")
         for key in table:
             if key not in _ASKED and not (kind == "spatial" and key in _UNSHARED):
@@ -348,11 +371,16 @@ class _Upon:
         return words
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
-        """What a branch below `!Parallel` keeps is bypassed by the components of the others."""
+        """What a branch of a fork keeps is bypassed by the components of the others."""
         keeping, found = self.keeping(given), []
         for part in self.machine.parts[:-1]:
             own = keeping.get(part.name, ([], []))[0]
             others = [keeping[other.name][0] for other in part.siblings if other.name in keeping]
+            if part.siblings and not own and not others:
+                why = (
+                    f"nothing says what it or {listed(other.name for other in part.siblings)} beside it keeps; any may"
+                )
+                self.notes.append(Note(part.table.mark, part.name, why))
             made = {"bypass": [name for kept in others for name in kept if name not in own]}
             found.append(_Directive(Map(part.table.mark, held=made), "bypass", part, {}, [], None))
         return found

@@ -5,9 +5,10 @@ Timeloop counts an element as one word at each level, whatever the widths: a lev
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,8 @@ _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
 _SMALL = re.compile("reg|rf|spad|latch", re.IGNORECASE)
 _COMPUTE = re.compile("mac|alu|compute|multiplier", re.IGNORECASE)
+_VECTOR = re.compile("vec|simd|vpu|sfu|softmax|activation|relu|pool|scalar|dsp", re.IGNORECASE)
+"""Classes that Timeloop does not know, of units on branches of their own."""
 _NETWORK = re.compile("NoC|Legacy|ReductionTree|SimpleMulticast")
 """Classes that Timeloop (`topology.hpp`) takes as networks."""
 _LARGEST = 2**60
@@ -50,7 +53,7 @@ _FOLDED = {folded(name): name for name in (*_READ, *MEANS, *_DEFAULTS, *_FIGURES
 _FOLDED |= {folded(old): new for old, new in _SPELT.items()}
 
 
-@dataclass
+@dataclass(eq=False)
 class Part:
     """A component or a network of containers: its attributes as numbers, and the mesh of all its instances."""
 
@@ -62,7 +65,9 @@ class Part:
     network: bool = False
     aliases: tuple[str, ...] = ()
     constraints: list[tuple[Part, Map]] = field(default_factory=list)
-    siblings: list[Part] = field(default_factory=list)  # components in other branches below `!Parallel`
+    branch: tuple[tuple[int, int], ...] = ()  # the forks that it lies below, and on which of their branches
+    vector: bool = False  # whether it is the unit of a branch, of a class that Timeloop does not know
+    siblings: list[Part] = field(default_factory=list)  # memories on other branches of a fork
     unshared: set[str] = field(default_factory=set)  # roles that the network below it neither multicasts nor reduces
 
     def number(self, key: str, default: float | None = None) -> float | None:
@@ -114,7 +119,16 @@ class Part:
     @property
     def computes(self) -> bool:
         """Whether its class is one of arithmetic."""
-        return bool(_COMPUTE.search(self.component)) and not _STORAGE.search(self.component)
+        return self.vector or (bool(_COMPUTE.search(self.component)) and not _STORAGE.search(self.component))
+
+    @property
+    def unit(self) -> bool:
+        """Whether it is a compute unit for sure: of a class of arithmetic, and without any capacity."""
+        return self.computes and not self.network and {"depth", "entries", "sizeKB"}.isdisjoint(self.attributes)
+
+    def beside(self, other: Part) -> int | None:
+        """The fork of which it lies on another branch than another part; None: of none."""
+        return next((fork for fork, way in self.branch if dict(other.branch).get(fork, way) != way), None)
 
     @property
     def own_figures(self) -> tuple[str, str]:
@@ -137,12 +151,18 @@ class Part:
 
 @dataclass
 class TimeloopMachine:
-    """Parts from the outermost inwards, networks among them; the last is the compute unit."""
+    """Parts from the outermost inwards, networks among them; the last is the compute unit.
+
+    A tree has as many `engines` as units of which each ends a machine; `engine` is the name of this one.
+    """
 
     name: str
     parts: list[Part]
     notes: list[Note]
     left_out: Mapping[str, str] = field(default_factory=dict)  # components that are no level, by name, and why
+    engine: str = ""
+    engines: int = 1
+    elsewhere: Set[str] = frozenset()  # names of branches and components that other machines of the tree have
 
     def part(self, name: str, *, spatial: bool = False) -> Part | None:
         """Part that a directive means by a name; the loops in space of a component with a mesh lie above it."""
@@ -151,13 +171,20 @@ class TimeloopMachine:
             wanted = next((part.name for part in self.parts if wanted in part.aliases), wanted)
         return next((part for part in self.parts if wanted == part.name or wanted in part.aliases), None)
 
+    def is_elsewhere(self, name: object) -> bool:
+        """Whether a name, such as `system.big.PE[0..3].MAC`, is of a component of another machine of the tree."""
+        return not self.elsewhere.isdisjoint(_RANGE.sub("", str(name)).split("."))
+
     def fanout(self, index: int) -> tuple[int, int]:
         """Instances of the next part below one instance of this one, on both axes."""
         here, below = self.parts[index], self.parts[index + 1]
         if any(b % a for a, b in zip(here.mesh, below.mesh, strict=True)):
             sizes = [f"{x}x{y}" for x, y in (below.mesh, here.mesh)]
             what = f"{below.name} has {sizes[0]} instances, no multiple of the {sizes[1]} of {here.name}"
-            raise refuse(below.table.mark, what, f"give meshX, or name it before {here.name}")
+            hint = f"give meshX, or name it before {here.name}"
+            if here in below.siblings or below in here.siblings:
+                hint = "memories on branches beside each other are levels in a row here, each with whole numbers below"
+            raise refuse(below.table.mark, what, hint)
         return below.mesh[0] // here.mesh[0], below.mesh[1] // here.mesh[1]
 
     def note(self, part: Part, why: str, key: str = "") -> None:
@@ -178,8 +205,14 @@ def plain(name: object) -> str:
     return re.sub(r"\[[^\]]*\]$", "", str(name)).rsplit(".", 1)[-1]
 
 
-def read_machine(body: Map, variables: Mapping[str, values.Value]) -> TimeloopMachine:
-    """Parts of what stands under `architecture`."""
+def read_machines(body: Map, variables: Mapping[str, values.Value]) -> list[TimeloopMachine]:
+    """Machines of what stands under `architecture`: one, or one of each unit where several compute."""
+    first = _read_machine(body, variables, 0)
+    return [first, *values.read_all(lambda number: _read_machine(body, variables, number), range(1, first.engines))]
+
+
+def _read_machine(body: Map, variables: Mapping[str, values.Value], number: int) -> TimeloopMachine:
+    """Machine of the unit of that number; the tree is read anew, since reading on marks its parts."""
     notes: list[Note] = []
     reader = _NodeReader(dict(variables), notes)
     if isinstance(body.get("subtree"), Seq | Map):
@@ -191,11 +224,19 @@ def read_machine(body: Map, variables: Mapping[str, values.Value]) -> TimeloopMa
     else:
         hint = "Accelergy's flat list has no order of levels; name what it was made of" if "local" in body else ""
         raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)", hint)
-    parts = [part for part in reader.parts if part.network or part is reader.parts[0] or _is_known(part.kind)]
-    if not any(_COMPUTE.search(part.component) for part in parts):
+    first = reader.parts[:1]
+    parts = [part for part in reader.parts if part.network or part.vector or part in first or _is_known(part.kind)]
+    if not any(_COMPUTE.search(part.component) or part.vector for part in parts):
         parts = reader.parts
     others = [part for part in reader.parts if part not in parts]
     notes += [Note(part.table.mark, part.name, MEANS["class"]) for part in others]
+    units = [part for part in parts if part.unit] or parts[-1:]
+    line = _line(parts, units, units[number]) if units else []
+    elsewhere = {name for part in parts if part not in line for name in (part.name, *part.aliases)}
+    elsewhere |= {reader.named[way] for part in units for way in part.branch}
+    elsewhere -= {name for part in line for name in (part.name, *part.aliases, *map(reader.named.get, part.branch))}
+    branches = [reader.named[way] for way in units[number].branch] if units else []
+    parts = line
     while parts and parts[-1].network:
         parts.pop()
     if len(parts) < 2:
@@ -208,7 +249,42 @@ def read_machine(body: Map, variables: Mapping[str, values.Value]) -> TimeloopMa
         raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
     values.read_all(lambda part: part.words, (part for part in parts[:-1] if not part.network))
     left_out = {part.name: f"{part.name}, class {part.kind or 'missing'}, {MEANS['class']}" for part in others}
-    return TimeloopMachine(reader.title or "timeloop", parts, notes, left_out)
+    engine = ".".join(dict.fromkeys([*branches, parts[-1].name]))
+    return TimeloopMachine(reader.title or "timeloop", parts, notes, left_out, engine, len(units), elsewhere)
+
+
+def _line(parts: Sequence[Part], units: Sequence[Part], unit: Part) -> list[Part]:
+    """Parts on the way to a unit, and those of branches beside it that only store, before what has more instances."""
+    for one, other in itertools.pairwise(parts):
+        if one.unit and other.unit and (one.branch, one.mesh) == (other.branch, other.mesh):
+            what = f"{one.name} and {other.name} compute at one place, as parts of a unit or as two units"
+            hint = "leave one of them out, or give each a branch of its own, which makes them engines of a system"
+            raise refuse(other.table.mark, what, hint)
+    computing = {way for one in units for way in one.branch} - {*unit.branch}
+    line, aside = list[Part](), list[tuple[int, Part]]()
+    for at, part in enumerate(parts):
+        fork = part.beside(unit)
+        behind = (one for one in parts[at:] if one in units and one.beside(part) is None)  # what a branch serves
+        if (part in units and part is not unit) or not computing.isdisjoint(part.branch):
+            continue
+        if fork is None and (len(units) == 1 or unit not in line):  # what lies below a unit is another one's
+            line.append(part)
+        elif fork is not None and all(fork in dict(one.branch) for one in behind):
+            aside.append((fork, part))
+    for fork, part in aside:
+        first = next(at for at, one in enumerate(line) if fork in dict(one.branch))
+        outermost, many = "dram" in part.kind.lower(), math.prod(part.mesh)
+        more = (at for at, one in enumerate(line) if outermost or math.prod(one.mesh) > many or one is unit)
+        place = next(at for at in more if at >= first)
+        while place > first and line[place - 1].network:
+            place -= 1
+        line.insert(place, part)
+    for place, part in enumerate(line):
+        stores = [other for other in line if not (other.unit or other.network or part.network)]
+        part.siblings = [other for other in stores if part.beside(other) is not None]
+        if part.name in {one.name for one in line[:place]}:
+            raise refuse(part.table.mark, f"two components are named {part.name}")
+    return line
 
 
 def _is_known(kind: str) -> bool:
@@ -232,10 +308,26 @@ class _NodeReader:
         self.parts: list[Part] = []
         self.mesh = (1, 1)
         self.title = ""
+        self.branch: tuple[tuple[int, int], ...] = ()
+        self.named = dict[tuple[int, int], str]()  # branches, by fork and number
+
+    def forked(self, node: Map, branches: Sequence[Map]) -> Iterator[Map]:
+        """Go through branches of a node; where one of them computes, none adds to the mesh of what comes after it."""
+        number, outer, mesh, alone = len(self.named), self.branch, self.mesh, _has_unit(node)
+        for place, branch in enumerate(branches):
+            named = [one for one in (branch, *branch.rows("nodes")) if "name" in one]
+            self.named[number, place] = _ranged(named[0])[0] if named else str(place)
+            self.branch, before = (*outer, (number, place)), len(self.parts)
+            yield branch
+            inside = [part for part in self.parts[before:] if not part.network]
+            if not any(part.unit for part in inside) and any(_is_vector(part.table) for part in inside[-1:]):
+                inside[-1].vector = True
+            self.mesh = mesh if alone else self.mesh
+        self.branch = outer
 
     def tree(self, node: Map, counts: tuple[int, ...], inherited: dict[str, values.Value]) -> None:
         """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
-        parts = node.rows("local")
+        parts = sorted(node.rows("local"), key=_is_unit)
         for one in (node, *parts):
             values.note_others(one, _KEYS_OF_NODE, {}, self.notes)
         found = [(_ranged(part)[1], self.attributes(part, inherited)) for part in parts]
@@ -246,7 +338,8 @@ class _NodeReader:
                 continue
             given = local.value("attributes", Map, local).get("instances")
             instances = math.prod(counts) * own if given is None else values.whole(given, local.mark)
-            last = self.parts[-1].mesh if self.parts else (1, 1)
+            above = (part.mesh for part in reversed(self.parts) if part.branch == self.branch[: len(part.branch)])
+            last = next(above, (1, 1))
             down = attributes.get("meshY", 1)
             usual = last[0] if math.prod(last) == instances else meshes.get(own, instances)
             if isinstance(down, int) and down > 1:  # what it leaves lies on the other axis
@@ -264,11 +357,7 @@ class _NodeReader:
                 self.parts[-1].constraints.append((self.parts[-1], constraint))
         only = node.get("subtree")
         below = [only] if isinstance(only, Map) else node.rows("subtree")
-        if len(below) > 1:
-            names = " and ".join(str(one.get("name", "?")) for one in below)
-            what = f"the tree forks into {names}; a machine here is one line of levels"
-            raise refuse(below[1].mark, what, values.AS_ENGINES)
-        for child in below:
+        for child in self.forked(node, below) if len(below) > 1 else below:
             name, own = _ranged(child)
             self.title = self.title or name
             self.tree(child, (*counts, own), self.attributes(child, inherited))
@@ -292,14 +381,10 @@ class _NodeReader:
                 continue
             values.note_others(node, _KEYS_OF_NODE, {}, self.notes)
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
-                first = len(self.parts)
-                for branch in node.value("nodes", Seq, Seq(node.mark)).maps():
-                    before = len(self.parts)
-                    self.nodes(Seq(branch.mark, held=[branch]), inherited)
-                    for one in self.parts[before:] if kind == "Parallel" else ():
-                        one.siblings += self.parts[first:before]
-                        for other in self.parts[first:before]:
-                            other.siblings.append(one)
+                given = node.value("nodes", Seq, Seq(node.mark)).maps()
+                alone = kind == "Parallel" and _has_unit(node)
+                for branch in self.forked(node, given) if kind == "Parallel" else given:
+                    self.nodes(Seq(branch.mark, held=[branch]), {**inherited} if alone else inherited)
                 continue
             if kind not in ("Container", "Component", ""):
                 raise refuse(node.mark, f"!{kind} is no node of an architecture")
@@ -309,6 +394,7 @@ class _NodeReader:
             fanout = (instances, 1) if fanout == (1, 1) else fanout
             wires = self.is_network(node, name)
             component = (kind == "Component" or "class" in node) and not wires
+            outer = self.mesh
             if fanout != (1, 1):
                 alias = f"inter_{name}_spatial"
                 own = (name, alias) if component else (alias,)
@@ -317,6 +403,7 @@ class _NodeReader:
             network = self.parts[-1] if fanout != (1, 1) else None
             if component:
                 self.add(node, name, attributes, self.mesh, network=_is_empty(attributes))
+                self.mesh = outer if self.parts[-1].unit else self.mesh  # nothing lies below a unit
             elif not wires:
                 self.title = self.title or name
                 inherited |= {key: value for key, value in attributes.items() if key not in ("meshX", "meshY")}
@@ -409,9 +496,7 @@ class _NodeReader:
         component = " ".join(str(node[key]) for key in ("class", "subclass") if key in node)
         if len(self.parts) >= _MOST_PARTS:
             raise refuse(node.mark, f"more than {_MOST_PARTS} components")
-        if any(part.name == name for part in self.parts):
-            raise refuse(node.mark, f"two components are named {name}")
-        self.parts.append(Part(name, node, component, attributes, mesh, network, aliases))
+        self.parts.append(Part(name, node, component, attributes, mesh, network, aliases, branch=self.branch))
         if not network:
             self.leave_out(node, name, attributes)
 
@@ -428,6 +513,25 @@ class _NodeReader:
                 self.notes.append(Note(own.where(key), f"{name}.{key} = {held}", why))
         if node.get("power_gated_at"):
             self.notes.append(Note(node.where("power_gated_at"), f"{name}.power_gated_at", MEANS["has_power_gating"]))
+
+
+def _is_vector(node: Map) -> bool:
+    """Whether a component is a unit if it stands on a branch without one that Timeloop knows."""
+    kind = str(node.get("class"))
+    return _VECTOR.search(kind) is not None and not _is_known(kind)
+
+
+def _is_unit(node: Map) -> bool:
+    """Whether the class of a component is one of arithmetic."""
+    kind = str(node.get("class"))
+    return _is_vector(node) or (_COMPUTE.search(kind) is not None and not _STORAGE.search(kind))
+
+
+def _has_unit(node: Map) -> bool:
+    """Whether a unit computes at a node or inside it."""
+    held = [node.get(key) for key in ("local", "subtree", "nodes")]
+    inside = (one for given in held for one in (given if isinstance(given, Seq) else [given]) if isinstance(one, Map))
+    return _is_unit(node) or any(map(_has_unit, inside))
 
 
 def _ranged(node: Map) -> tuple[str, int]:

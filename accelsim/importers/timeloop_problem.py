@@ -172,11 +172,11 @@ def _roles(shape: ProblemShape) -> dict[str, str]:
     return roles
 
 
-def workload(shapes: Sequence[ProblemShape], machine: TimeloopMachine | None, notes: list[Note]) -> dict[str, Any]:
-    """Document of one problem, or of several as layers; an element has the bits of the machine's smallest word."""
-    stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
+def workload(shapes: Sequence[ProblemShape], machines: Sequence[TimeloopMachine], notes: list[Note]) -> dict[str, Any]:
+    """Document of one problem, or of several as layers; an element has the bits of the machines' smallest word."""
+    stores = [part for machine in machines for part in machine.parts[:-1] if not part.network]
     widths = sorted({part.word_bits for part in stores}) or [16]
-    if machine and len(widths) > 1:
+    if machines and len(widths) > 1:
         why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
         notes.append(Note(stores[0].table.mark, "datawidth", why))
     layers = []

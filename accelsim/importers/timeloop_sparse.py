@@ -83,6 +83,8 @@ def read_sparsity(
     for body in given:
         for target in body.rows("targets") if isinstance(body, Map) else body.maps():
             part = machine.part(str(target.get("name")))
+            if machine.is_elsewhere(target.get("name")):
+                continue
             if part is None:
                 names = listed(one.name for one in machine.parts)
                 what = f"sparse_optimizations: no part is named {quoted(plain(target.get('name')))}; there are {names}"

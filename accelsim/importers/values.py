@@ -223,8 +223,6 @@ Value = float | int | str | bool | frozenset[str] | None
 _LONGEST, _LARGEST, _HIGHEST_EXPONENT = 1000, 10**40, 128
 FILE_OF_VARIABLES = "name the file of its `variables` too"
 """What to do where a formula of Timeloop has a name without value."""
-AS_ENGINES = "`accelsim import` each branch alone, and name these as the cores of a system (docs/networks.md)"
-"""What to do where several units compute."""
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.USub: operator.neg,
