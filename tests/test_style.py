@@ -27,7 +27,7 @@ BUDGETS = {
     "docs/networks.md": 3100,
     "docs/sweeps.md": 2000,
     "docs/gpu.md": 3200,
-    "docs/coming-from.md": 2900,
+    "docs/coming-from.md": 3050,
     "docs/concepts.md": 2600,
     "docs/cost-model.md": 4600,
     "docs/energy.md": 1700,
