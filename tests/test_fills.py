@@ -123,7 +123,7 @@ def test_latency__counts_once_for_each_fill_that_is_not_prefetched():
 
 
 def test_latency__of_a_level_that_a_tensor_bypasses_does_not_count():
-    """Weights come from DRAM past A, inputs from A: 3 cycles for each of 15 words, 4 for each of 5 columns of inputs."""
+    """Weights come from DRAM past A, inputs from A: 3 cycles for each of 15, 4 for each of 5 columns of inputs."""
     table = energy_table(["DRAM", "A", "B"], lambda: 1.0)
     levels = (
         Level("DRAM", "DRAM", latency=3),
@@ -354,10 +354,10 @@ def test_latency__is_in_cycles_or_a_time_rounded_up():
     ("old", "new", "wanted"),
     [
         ("  clock: 1.5 GHz\n", "", "4:52: levels[0].latency: is a time, but the architecture has no clock; add `clock"),
-        ("50.1 ns", "0.5", "5:52: levels[0].latency: '0.5' has no unit; write it like '50 ns'; units: ns, us, or whole"),
+        ("50.1 ns", "0.5", "5:52: levels[0].latency: '0.5' has no unit; write it like '50 ns'; units: ns, us, or"),
         ("latency: 3", "latency: -1", "6:65: levels[1].latency: must be at least 0, got -1"),
-        ("1 KiB, word: 8 bit, energy", "1 KiB, word: 8 bit, latency: 2, energy", "7:65: levels[2].latency: no level is"),
-        ("1 KiB, word: 8 bit, energy", "1 KiB, word: 8 bit, dma: {issue: 9}, energy", "5:52: levels[0].latency: the `dma`"),
+        ("8 bit, energy", "8 bit, latency: 2, energy", "7:65: levels[2].latency: no level is filled from the last"),
+        ("8 bit, energy", "8 bit, dma: {issue: 9}, energy", "5:52: levels[0].latency: the `dma` of C has a time of"),
     ],
 )
 def test_latency__mistakes_are_told_with_their_places(old, new, wanted):
@@ -369,7 +369,7 @@ def test_latency__mistakes_are_told_with_their_places(old, new, wanted):
 def test_latency__of_a_level_whose_tensors_all_stay_outside_the_engine():
     """All that A keeps B keeps too, so the engine of C takes nothing from A; from B it does."""
     kept = LATE.replace("latency: 3", "keep: [Weights, Inputs, Outputs]")
-    engine = kept.replace("1 KiB, word: 8 bit, energy", "1 KiB, word: 8 bit, dma: {issue: 9}, energy")
+    engine = kept.replace("8 bit, energy", "8 bit, dma: {issue: 9}, energy")
     assert load_architecture(engine).levels[0].latency == 76
 
 

@@ -32,14 +32,16 @@ from accelsim.inputs.level_features import (
     BANDWIDTHS,
     COMPRESSION,
     DMA,
+    LATENCY,
     SIZE,
     SYSTOLIC,
     Dma,
     Systolic,
+    check_latency,
     read_bandwidth,
-    read_bandwidths,
     read_compression,
     read_dma,
+    read_rates,
     read_size,
     read_systolic,
 )
@@ -56,7 +58,7 @@ from accelsim.inputs.sparsity import (
     read_sparsity,
     with_metadata,
 )
-from accelsim.inputs.units import DELAYS, RATES, SIZES, decimal, listed
+from accelsim.inputs.units import RATES, SIZES, decimal, listed
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
 T = TypeVar("T", float, int | Fraction)
@@ -330,16 +332,9 @@ _LEVEL: Keys = {
     "bandwidth": Key(fields.rate, "bandwidth of one instance, shared by reads and writes", "unlimited", RATES),
     "read_bandwidth": Key(fields.rate, "bandwidth of reads", "unlimited", RATES),
     "write_bandwidth": Key(fields.rate, "bandwidth of fills and updates", "unlimited", RATES),
-    "latency": Key(
-        fields.delay, "time before the first word of a fill from here arrives, unless `overlap` hides it", "0", DELAYS
-    ),
+    "latency": LATENCY,
     "efficiency": Key(fields.share, "fraction of the bandwidth that is reached", "1", "0 to 1"),
-    "burst": Key(
-        fields.positive_size_bits,
-        "smallest transfer of the first level, in reports only",
-        "none",
-        SIZES,
-    ),
+    "burst": Key(fields.positive_size_bits, "smallest transfer of the first level, in reports only", "none", SIZES),
     "keep": Key(_ROLES, "roles always stored here", "free"),
     "bypass": Key(_ROLES, "roles never stored here", "free"),
     "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one of this level", "1 x 1"),
@@ -468,7 +463,7 @@ def _levels(top: Fields, machine: PartFigures) -> list[Level]:
     if len(nodes) == len(levels):
         _check_links(levels, nodes, top.problems)
         _check_systolic(levels, nodes, top.problems)
-        _check_latency(levels, nodes, top.problems)
+        check_latency(levels, nodes, top.problems)
     return levels
 
 
@@ -493,7 +488,7 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
         bypass |= frozenset(ROLES) - partition_words.keys()
     fanout = level.inner("fanout", _FANOUT)
     array = read_systolic(fanout)
-    plain |= read_bandwidths(level, word_bits, machine.clock_hz)
+    plain |= read_rates(level, word_bits, machine.clock_hz)
     read = Level(
         name=name,
         component=component,
@@ -510,7 +505,6 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
         compression=read_compression(level, bypass),
         burst_bits=level.value("burst", 0) or None,
         dma=read_dma(level, bypass, first=first),
-        latency=_latency(level, machine.clock_hz),
         sparsity=read_sparsity(level, bypass),
         **plain,
     )
@@ -542,14 +536,6 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
             moved = [(role, "transfer") for role in ROLES if links.isdisjoint({role, "*"})]
             machine.check(level, network, moved * (read.fanout > 1))
     return read
-
-
-def _latency(level: Fields, clock_hz: Fraction | None) -> int:
-    """Read the latency of a level [cycles]; a part of a cycle is a whole one."""
-    delay: int | Fraction = level.value("latency", 0)
-    if isinstance(delay, Fraction) and clock_hz is None:
-        level.wrong("latency", "is a time, but the architecture has no clock", "add `clock: 1 GHz`, or write cycles")
-    return delay if isinstance(delay, int) else math.ceil(delay * (clock_hz or 0))
 
 
 def _axis(fanout: Fields, key: str, array: Systolic | None) -> Axis:
@@ -596,20 +582,6 @@ def _check_links(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Pr
         elif inside is not None and (inside.overlap != "all" or inside.dma is not None):
             key = "dma" if inside.dma is not None else "overlap"
             problems.add(fanout, f"`link_transfers` beside the `{key}` of {inside.name}", "leave one of them out")
-
-
-def _check_latency(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
-    """Report latencies that nothing waits for, and those of tiles that a DMA engine moves."""
-    for index, level in enumerate(levels):
-        key, left = nodes[index].entries.get("latency"), frozenset(ROLES) - level.bypass
-        if key is not None and index + 1 == len(levels):
-            problems.add(key, "no level is filled from the last one, whose reads are pipelined", "leave `latency` out")
-        for inside in levels[index + 1 :] if key is not None else ():
-            if inside.dma is not None and left - inside.bypass:
-                what = f"the `dma` of {inside.name} has a time of its own for each tile"
-                problems.add(key, what, "write it in `issue` there, and leave `latency` out")
-                break
-            left -= inside.keep
 
 
 def _check_systolic(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from accelsim.model.encode import Bools, Encoded, Floats, Ints
 from accelsim.model.records import Bools1, Floats3, Ints1, Ints2, Ints3, record
 
-TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING, LINKED, GIVERS, TURNED = range(12)
+TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING, LINKED, GIVERS, TRIPS = range(12)
 INSIDE, BEFORE, SPREAD = range(3)
 TIMES, LAST = BEFORE, SPREAD
 STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES, LEAVING = range(9)
@@ -40,7 +40,7 @@ class Detail(NamedTuple):
     - PASSING: words between one instance and the network below, both ways, without transfers that all else waits
       for.
     - LINKED, GIVERS: words that an instance passes on to its neighbour, and how many instances do so.
-    - TURNED: steps that fill the tile, where a latency counts; 0 if these are as many as FILLS / TILE.
+    - TRIPS: steps that fill the tile, where a latency counts; 0 if these are as many as FILLS / TILE.
     """
     place: Ints3
     """int64[L + 1, D, 3]: the loops over a dimension at a level, by column:

@@ -19,7 +19,7 @@ from accelsim.model.detail import (
     READ,
     READS,
     TILE,
-    TURNED,
+    TRIPS,
     UP,
     UPDATES,
     WRITTEN,
@@ -122,7 +122,7 @@ def late_cycles(c: Constants, s: Detail, keep: Bools2, lv: int) -> tuple[int, in
         if c.latency[parent] == 0 or c.word_parts[parent, t, 0] == 0:  # in a fused chain it never leaves the level
             continue
         if c.overlap[lv] == NONE_OVERLAPS:
-            many = s.at[lv, t, TURNED] if s.at[lv, t, TURNED] > 0 else -(-s.at[lv, t, FILLS] // s.at[lv, t, TILE])
+            many = s.at[lv, t, TRIPS] if s.at[lv, t, TRIPS] > 0 else -(-s.at[lv, t, FILLS] // s.at[lv, t, TILE])
         times, cycles = times + many, cycles + many * c.latency[parent]
     return times, cycles
 
@@ -135,7 +135,7 @@ def waiting_cycles(c: Constants, s: Detail, keep: Bools2, lv: int) -> int:
         if keep[lv, t]:
             first, fills, last, drains = transfer_cycles(c, s, keep, lv, t, True)
             waiting += fills + drains if c.overlap[lv] == NONE_OVERLAPS else first + last
-    return waiting
+    return int(waiting)
 
 
 def tile_fills(encoded: Encoded, s: Detail, keep: Bools2) -> tuple[Fills, ...]:

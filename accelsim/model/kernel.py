@@ -27,7 +27,7 @@ from accelsim.model.detail import (
     STEPS,
     TILE,
     TRANSFERS,
-    TURNED,
+    TRIPS,
     UP,
     UPDATES,
     USED,
@@ -283,7 +283,7 @@ def _move_input(c: Constants, m: Batch, i: int, s: Detail, t: int, every: bool) 
             if lv > 0:
                 down = words_into(c, m, i, s, lv, t)
                 if c.windowed[t] and c.latency.any():
-                    s.at[lv, t, TURNED] = tiles_into(c, m, i, s, lv, t)
+                    s.at[lv, t, TRIPS] = tiles_into(c, m, i, s, lv, t)
                 if c.links[c.nodes[lv, 0] - 1]:
                     groups = link_transfers(c, m, i, s, lv, t)
                     linked = s.at[lv, t, LINKED]

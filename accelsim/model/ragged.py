@@ -103,7 +103,7 @@ class _Model:
         if tensor.output:
             self.s.level[level, detail.LEAVING] = busiest.leaving
         if level > 0 and self.encoded.constants.latency.any():
-            self.s.at[level, t, detail.TURNED] = self.turned(operand, level)
+            self.s.at[level, t, detail.TRIPS] = self.trips(operand, level)
         accesses = [count * width for count in total[:3]]
         if not isinstance(width, int) or machine.block_size != 1:  # rounded up for each instance on its own
             accesses = [0, 0, 0]
@@ -141,7 +141,7 @@ class _Model:
         drained = leaving if self.machine[level].drain_reads else 0
         return _Counts(read_back + drained, fills, updates, leaving, drained)
 
-    def turned(self, operand: Operand, level: int) -> int:
+    def trips(self, operand: Operand, level: int) -> int:
         """Steps that fill the tile of the first instance of a level; 0 if these are as many as whole tiles fill."""
         if not operand.tensor.output:
             return self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.model.detail import DOWN, FILLS, LEAVING, PARTIAL, READS, TILE, TURNED, UP, UPDATES, USED
+from accelsim.model.detail import DOWN, FILLS, LEAVING, PARTIAL, READS, TILE, TRIPS, UP, UPDATES, USED
 from accelsim.model.encode import ALL_OVERLAP, Constants
 from accelsim.model.jit import jit
 from accelsim.model.ports import port_cycles
@@ -29,7 +29,7 @@ def mix_waits(c: Constants, node: SearchNode, key: Uints1, level: int) -> None:
                 for k in (READS, UPDATES, PARTIAL):
                     mix_key(key, s.at[lv, t, k] if waits else 0)
                 waits = c.overlap[lv] != ALL_OVERLAP
-                for each in (s.at[lv, t, TILE], s.at[lv, t, FILLS], s.at[lv, t, TURNED], s.level[lv, LEAVING]):
+                for each in (s.at[lv, t, TILE], s.at[lv, t, FILLS], s.at[lv, t, TRIPS], s.level[lv, LEAVING]):
                     mix_key(key, each if waits else 0)
 
 

@@ -25,7 +25,7 @@ from accelsim.model.detail import (
     SPREAD,
     STEPS,
     TILE,
-    TURNED,
+    TRIPS,
     UP,
     UPDATES,
     USED,
@@ -235,7 +235,7 @@ def flow(problem: SearchProblem, node: SearchNode, child: int) -> bool:
             if child < levels:
                 s.at[above, t, READS], s.at[child, t, FILLS] = down, words
                 if c.windowed[t] and c.latency.any():
-                    s.at[child, t, TURNED] = tiles_into(c, m, 0, s, child, t)
+                    s.at[child, t, TRIPS] = tiles_into(c, m, 0, s, child, t)
                 part = c.word_parts[child, t, 0]
                 energy += _charge(c, s, child, t, words, part, BY_WRITE)
                 node.written[child, c.nodes[child, 0]] += words * part
