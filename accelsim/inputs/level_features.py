@@ -163,7 +163,7 @@ _DMA_KEYS: Keys = {
     "along": Key(node_of(keys_form(_ALONG)), "dimension along which data is contiguous, by role", "the last rank"),
     "overlap": Key(fields.boolean, "the next tile moves while this one computes", "true"),
 }
-DMA = Key(node_of(keys_form(_DMA_KEYS)), "DMA engine that moves the tiles of this level one by one", "none")
+DMA = Key(node_of(keys_form(_DMA_KEYS)), "DMA engine that moves the tiles one by one", "none")
 """The key `dma` of a level."""
 
 
@@ -242,7 +242,7 @@ def read_bandwidth(level: Fields, key: str, word_bits: int, clock_hz: Fraction |
     return words
 
 
-LATENCY = Key(fields.delay, "time until the first word of a fill from here, if not prefetched (`overlap`)", "0", DELAYS)
+LATENCY = Key(fields.delay, "wait for the first word of a fill from here", "0", DELAYS)
 """The key `latency` of a level."""
 
 

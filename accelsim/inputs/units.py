@@ -45,7 +45,7 @@ AREA_UNITS = {"um2": Fraction(1), "mm2": Fraction(10**6)}
 LENGTH_UNITS = {"um": Fraction(1, 1000), "mm": Fraction(1)}
 TECHNOLOGY_UNITS = ("nm",)
 SIZES, RATES = "bit, B, KiB, MB, …", "GB/s, bit/cycle, B/cycle, words/cycle, …"
-ENERGIES, AREAS, DELAYS = "pJ, fJ, nJ, pJ/bit, …", "um2, mm2", "cycles, or ns, us"
+ENERGIES, AREAS, DELAYS = "pJ, fJ, nJ, pJ/bit, …", "um2, mm2", "cycles, ns, us"
 """Units as the reference of keys names them."""
 LARGEST = 2**62
 NUMBER_PATTERN = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
