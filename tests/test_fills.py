@@ -21,6 +21,7 @@ from accelsim.inputs.architecture import OVERLAPS, Architecture, Axis, Compute, 
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
@@ -120,6 +121,17 @@ def test_latency__counts_once_for_each_fill_that_is_not_prefetched():
         ("GLB", "latency", 410)
     ]
     assert [(each.what, each.times) for each in result.late] == [("GLB", 41)]
+
+
+def test_latency__counts_each_step_of_a_window():
+    """4 inputs, then 2 new ones in each of 3 steps; weights once."""
+    ranks = ("Inputs", ((("P", 1), ("R", 1)),)), ("Weights", ((("R", 1),),)), ("Outputs", ((("P", 1),),))
+    tensors = tuple(Tensor(role, rank, role, output=role == "Outputs") for role, rank in ranks)
+    inner = LevelMapping("GLB", (Loop("P", 2), Loop("R", 3)), keep=EVERY)
+    mapping = Mapping((LevelMapping("DRAM", (Loop("P", 4),), keep=EVERY), inner))
+    machine = two_levels(latency=5)
+    machine = replace(machine, levels=(machine.levels[0], replace(machine.levels[1], overlap="none")))
+    assert late(machine, Einsum("conv", {"P": 8, "R": 3}, tensors), mapping) == (5 * (4 + 1), 5 * (4 + 1))
 
 
 def test_latency__of_a_level_that_a_tensor_bypasses_does_not_count():
