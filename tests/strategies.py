@@ -293,6 +293,12 @@ def with_engines(machine: Architecture, einsum: Einsum, rng: random.Random) -> A
     return replace(machine, levels=tuple(levels))
 
 
+def with_latencies(machine: Architecture, rng: random.Random) -> Architecture:
+    """The machine with any `latency` at each level, or none."""
+    levels = [replace(level, latency=rng.choice([0, 1, 7, 40])) for level in machine.levels]
+    return replace(machine, levels=tuple(levels))
+
+
 def with_overlaps(machine: Architecture, einsum: Einsum, rng: random.Random | None) -> Architecture:
     """The machine with any `overlap` at each level, whatever the Einsum; all overlaps without an `rng`."""
     return replace(

@@ -21,6 +21,7 @@ from accelsim.inputs.architecture import OVERLAPS, Architecture, Axis, Compute, 
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
@@ -34,7 +35,7 @@ from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, truth
 from tests.effort import many
 from tests.problems import MOST, problem
-from tests.strategies import cases, energy_table, ragged_case, with_overlaps
+from tests.strategies import cases, energy_table, ragged_case, with_latencies, with_overlaps
 from tests.test_compression import AT_ONCE, EVERY, GEMM, compressed, two_levels
 from tests.test_exact_tables import check_fastest, pinned
 from tests.test_systolic import check_problems, check_remainders, with_array
@@ -58,7 +59,8 @@ def varied(case, rng):
 @settings(max_examples=CASES)
 @given(cases(), st.randoms(use_true_random=True))
 def test_fills__equal_the_nest_run_tile_by_tile(case, rng):
-    found = varied(case, rng)
+    machine, *layer = varied(case, rng)
+    found = with_latencies(machine, rng) if rng.random() < 0.5 else machine, *layer
     result = evaluate(*found)
     assert (result.cycles, result.fills) == walk_fills(*found)
     assert sum(row["cycles"] for row in result.time_rows()) == result.cycles
@@ -81,6 +83,73 @@ def test_fills__are_those_of_the_first_instance_where_loops_leave_remainders():
                 left = sum(len(step.leaving) for step in walked if step.instance == walked[0].instance)
                 assert t.drains == (left if tensor.output else 0)
     assert equal > CASES / 20
+
+
+def late(machine, einsum, mapping) -> tuple[int, int]:
+    """Cycles that the latencies of a machine add, by formula and walked."""
+    none = replace(machine, levels=tuple(replace(level, latency=0) for level in machine.levels))
+    results = [evaluate(each, einsum, mapping) for each in (machine, none)]
+    assert results[0].fills == results[1].fills
+    assert sum(each.cycles for each in results[0].late) == results[0].cycles - results[1].cycles
+    assert not results[1].late
+    walked = [walk_fills(each, einsum, mapping)[0] for each in (machine, none)]
+    return results[0].cycles - results[1].cycles, walked[0] - walked[1]
+
+
+def test_latency__is_that_of_the_walk_where_loops_leave_remainders():
+    """With halos, too, and of partial sums that come back."""
+    rng, waited = random.Random(8), 0
+    for _ in range(CASES // 4):
+        machine, einsum, mapping = varied(ragged_case(rng), rng)
+        formula, walked = late(with_latencies(machine, rng), einsum, mapping)
+        assert formula == walked
+        waited += formula > 0
+    assert waited > CASES / 30
+
+
+def test_latency__counts_once_for_each_fill_that_is_not_prefetched():
+    """At once: 20 inputs and 15 weights in a fill each. K outside M: 20 rows of inputs, 5 of weights, 16 of sums."""
+    outer = LevelMapping("DRAM", (Loop("K", 5), Loop("M", 4)), keep=EVERY)
+    again = Mapping((outer, LevelMapping("GLB", (Loop("N", 3),), keep=EVERY)))
+    machine = two_levels(latency=10)
+    assert [cycles(machine, overlap) for overlap in OVERLAPS] == [60, 60 + 20, 60 + 20]
+    assert [cycles(machine, overlap, again) for overlap in OVERLAPS] == [60, 60 + 20, 60 + 410]
+    waiting = replace(machine.levels[1], overlap="none")
+    result = evaluate(replace(machine, levels=(machine.levels[0], waiting)), GEMM, again)
+    assert [(row["component"], row["what"], row["cycles"]) for row in result.time_rows()][1:] == [
+        ("GLB", "latency", 410)
+    ]
+    assert [(each.what, each.times) for each in result.late] == [("GLB", 41)]
+
+
+def test_latency__counts_each_step_of_a_window():
+    """4 inputs, then 2 new ones in each of 3 steps; weights once."""
+    ranks = ("Inputs", ((("P", 1), ("R", 1)),)), ("Weights", ((("R", 1),),)), ("Outputs", ((("P", 1),),))
+    tensors = tuple(Tensor(role, rank, role, output=role == "Outputs") for role, rank in ranks)
+    inner = LevelMapping("GLB", (Loop("P", 2), Loop("R", 3)), keep=EVERY)
+    mapping = Mapping((LevelMapping("DRAM", (Loop("P", 4),), keep=EVERY), inner))
+    machine = two_levels(latency=5)
+    machine = replace(machine, levels=(machine.levels[0], replace(machine.levels[1], overlap="none")))
+    assert late(machine, Einsum("conv", {"P": 8, "R": 3}, tensors), mapping) == (5 * (4 + 1), 5 * (4 + 1))
+
+
+def test_latency__of_a_level_that_a_tensor_bypasses_does_not_count():
+    """Weights come from DRAM past A, inputs from A: 3 cycles for each of 15, 4 for each of 5 columns of inputs."""
+    table = energy_table(["DRAM", "A", "B"], lambda: 1.0)
+    levels = (
+        Level("DRAM", "DRAM", latency=3),
+        Level("A", "SRAM", size_words=64, latency=4),
+        Level("B", "SRAM", size_words=64, overlap="none"),
+    )
+    machine = Architecture("three_levels", levels, Compute(), table)
+    mapping = Mapping(
+        (
+            LevelMapping("DRAM", keep=EVERY),
+            LevelMapping("A", (Loop("K", 5), Loop("N", 3)), keep=EVERY - {"Weights"}),
+            LevelMapping("B", (Loop("M", 4),), keep=EVERY - {"Outputs"}),
+        )
+    )
+    assert late(machine, GEMM, mapping) == (3 * 15 + 4 * 5, 3 * 15 + 4 * 5)
 
 
 def found(machine, mapping=AT_ONCE) -> tuple[int, int, int, int]:
@@ -184,6 +253,12 @@ def overlap_problem(seed):
     return with_overlaps(machine, einsum, random.Random(seed)), einsum, constraints
 
 
+def late_problem(seed):
+    """A random problem with levels whose first words arrive late."""
+    case = overlap_problem(seed)
+    return case and (with_latencies(case[0], random.Random(seed)), *case[1:])
+
+
 @pytest.mark.parametrize("group", range(4))
 def test_tables__bound_what_all_else_waits_for_from_below(group):
     """No bound at the root exceeds the fastest mapping, nor the fastest order of any mapping's factors.
@@ -223,9 +298,20 @@ def test_bounds__take_no_wait_for_a_first_tile_whose_level_overlaps():
     assert float(outcome.found.value[0]) == fastest
 
 
+@pytest.mark.parametrize("make", [overlap_problem, late_problem])
 @pytest.mark.parametrize("group", range(4))
-def test_exact__equals_brute_force_with_fills_that_wait(group):
-    check_problems(overlap_problem, range(group, PROBLEMS, 4))
+def test_exact__equals_brute_force_with_fills_that_wait(group, make):
+    check_problems(make, range(group, PROBLEMS, 4))
+
+
+def test_exact__equals_brute_force_with_latencies_of_windows():
+    for seed in (163, 251, 253, 392, 409, 454):
+        machine, einsum, constraints = late_problem(seed)
+        fastest = truth(machine, einsum, constraints, MOST).best(0.0, 1.0)
+        outcome = Solver(MapSpace(encode(machine, einsum), constraints), cycles=True).search(
+            objective=product(0.0, 1.0)
+        )
+        assert float(outcome.found.value[0]) == fastest, seed
 
 
 def test_fewest_offchip_words__hold_those_that_all_else_waits_for():
@@ -241,9 +327,10 @@ def test_fewest_offchip_words__hold_those_that_all_else_waits_for():
     assert looked > 12
 
 
-def test_spread__no_mapping_takes_more_cycles_than_its_limit():
+@pytest.mark.parametrize("make", [overlap_problem, late_problem])
+def test_spread__no_mapping_takes_more_cycles_than_its_limit(make):
     for seed in range(0, PROBLEMS, 8):
-        case = overlap_problem(seed)
+        case = make(seed)
         known = truth(*case, MOST) if case else None
         if case is not None and known is not None and known.valid:
             space = MapSpace(encode(case[0], case[1]), case[2])
@@ -252,6 +339,50 @@ def test_spread__no_mapping_takes_more_cycles_than_its_limit():
 
 def test_exact__equals_brute_force_with_fills_that_wait_and_remainders():
     check_remainders(overlap_problem)
+
+
+def test_exact__equals_brute_force_with_latencies_and_remainders():
+    """In the first of these the fastest mapping is close to what it takes at least."""
+    check_remainders(late_problem, (62, 147, 264, *range(PROBLEMS // 2)))
+
+
+LATE = """architecture:
+  name: late
+  clock: 1.5 GHz
+  levels:
+    - {name: A, class: DRAM, word: 8 bit, latency: 50.1 ns, energy: {read: 1 pJ, write: 1 pJ}}
+    - {name: B, class: SRAM, size: 1 KiB, word: 8 bit, latency: 3, energy: {read: 1 pJ, write: 1 pJ}}
+    - {name: C, class: SRAM, size: 1 KiB, word: 8 bit, energy: {read: 1 pJ, write: 1 pJ}}
+  compute: {class: intmac, energy: {compute: 1 pJ}}
+"""
+
+
+def test_latency__is_in_cycles_or_a_time_rounded_up():
+    """50.1 ns are 75.15 cycles of 1.5 GHz."""
+    assert [level.latency for level in load_architecture(LATE).levels] == [76, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("  clock: 1.5 GHz\n", "", "4:52: levels[0].latency: is a time, but the architecture has no clock; add `clock"),
+        ("50.1 ns", "0.5", "5:52: levels[0].latency: '0.5' has no unit; write it like '50 ns'; units: ns, us, or"),
+        ("latency: 3", "latency: -1", "6:65: levels[1].latency: must be at least 0, got -1"),
+        ("8 bit, energy", "8 bit, latency: 2, energy", "7:65: levels[2].latency: no level is filled from the last"),
+        ("8 bit, energy", "8 bit, dma: {issue: 9}, energy", "5:52: levels[0].latency: the `dma` of C has a time of"),
+    ],
+)
+def test_latency__mistakes_are_told_with_their_places(old, new, wanted):
+    with pytest.raises(InputError) as raised:
+        load_architecture(LATE.replace(old, new))
+    assert wanted in str(raised.value), str(raised.value)
+
+
+def test_latency__of_a_level_whose_tensors_all_stay_outside_the_engine():
+    """All that A keeps B keeps too, so the engine of C takes nothing from A; from B it does."""
+    kept = LATE.replace("latency: 3", "keep: [Weights, Inputs, Outputs]")
+    engine = kept.replace("8 bit, energy", "8 bit, dma: {issue: 9}, energy")
+    assert load_architecture(engine).levels[0].latency == 76
 
 
 BAD = """architecture:

@@ -47,7 +47,7 @@ MOST_WORDS_OF_A_SENTENCE = 20
 """On average, on each page."""
 WORDS = {
     "machine (architecture)": (r"\bmachines?\b", 2),
-    "engine (core)": (r"\bengines?\b", 6),
+    "engine (core)": (r"\bengines?\b", 5),
     "outer words (off-chip words)": (r"\bouter words\b", 0),
     "keeps, holds (stores)": (r"\b(keeps?|holds?)\b", 15),
     "held whole (fully resident)": (r"\bheld whole\b", 0),

@@ -32,14 +32,16 @@ from accelsim.inputs.level_features import (
     BANDWIDTHS,
     COMPRESSION,
     DMA,
+    LATENCY,
     SIZE,
     SYSTOLIC,
     Dma,
     Systolic,
+    check_latency,
     read_bandwidth,
-    read_bandwidths,
     read_compression,
     read_dma,
+    read_rates,
     read_size,
     read_systolic,
 )
@@ -90,7 +92,7 @@ class Level:
     may keep no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is
     not None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is
     what it moves at least at a time; it changes no cycles and no energy. `dma` is not None if an engine moves the
-    tiles. `overlap` is one of `OVERLAPS`.
+    tiles. `overlap` is one of `OVERLAPS`. `latency` [cycles] is what passes before the first word of a read arrives.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Level:
     drain_reads: bool = False
     power_gateable: bool = True
     overlap: str = "all"
+    latency: int = 0
     tensors: frozenset[str] | None = None
     systolic: Systolic | None = None
     compression: Mapping[str, Fraction] = field(default_factory=dict)
@@ -329,13 +332,9 @@ _LEVEL: Keys = {
     "bandwidth": Key(fields.rate, "bandwidth of one instance, shared by reads and writes", "unlimited", RATES),
     "read_bandwidth": Key(fields.rate, "bandwidth of reads", "unlimited", RATES),
     "write_bandwidth": Key(fields.rate, "bandwidth of fills and updates", "unlimited", RATES),
+    "latency": LATENCY,
     "efficiency": Key(fields.share, "fraction of the bandwidth that is reached", "1", "0 to 1"),
-    "burst": Key(
-        fields.positive_size_bits,
-        "smallest transfer of the first level, in reports only",
-        "none",
-        SIZES,
-    ),
+    "burst": Key(fields.positive_size_bits, "smallest transfer of the first level, in reports only", "none", SIZES),
     "keep": Key(_ROLES, "roles always stored here", "free"),
     "bypass": Key(_ROLES, "roles never stored here", "free"),
     "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one of this level", "1 x 1"),
@@ -464,6 +463,7 @@ def _levels(top: Fields, machine: PartFigures) -> list[Level]:
     if len(nodes) == len(levels):
         _check_links(levels, nodes, top.problems)
         _check_systolic(levels, nodes, top.problems)
+        check_latency(levels, nodes, top.problems)
     return levels
 
 
@@ -488,7 +488,7 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
         bypass |= frozenset(ROLES) - partition_words.keys()
     fanout = level.inner("fanout", _FANOUT)
     array = read_systolic(fanout)
-    plain |= read_bandwidths(level, word_bits, machine.clock_hz)
+    plain |= read_rates(level, word_bits, machine.clock_hz)
     read = Level(
         name=name,
         component=component,

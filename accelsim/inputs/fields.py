@@ -340,7 +340,15 @@ size_bits = quantity(units.parse_size_bits, units.SIZE_UNITS)
 positive_size_bits = quantity(units.parse_positive_size_bits, units.SIZE_UNITS)
 rate = quantity(units.parse_rate, units.RATE_UNITS)
 frequency_hz = quantity(units.parse_frequency_hz, units.FREQUENCY_UNITS)
+_time_s = quantity(units.parse_time_s, units.TIME_UNITS)
 _node_of_chips = quantity(units.parse_technology, units.TECHNOLOGY_UNITS)
+
+
+@formed(forms.either(count.form, _time_s.form))
+def delay(node: Node, problems: Problems) -> int | Fraction | None:
+    """Read cycles, or a time [s]."""
+    plain = isinstance(node, ScalarNode) and _INTEGER.fullmatch(node.text)
+    return count(node, problems) if plain else _time_s(node, problems)
 
 
 @formed(_node_of_chips.form)

@@ -9,8 +9,9 @@ DMA engines: what moves the tiles of a level one after the other, in time that n
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -19,7 +20,7 @@ from accelsim.inputs import fields, forms
 from accelsim.inputs.errors import HintedError
 from accelsim.inputs.fields import Fields, Key, Keys, by_role, keys_form, node_of
 from accelsim.inputs.source import MapNode, Node, Problems, describe
-from accelsim.inputs.units import SIZES, Rate, quoted
+from accelsim.inputs.units import DELAYS, SIZES, Rate, quoted
 from accelsim.inputs.workload import ROLES
 
 BANDWIDTHS = ("bandwidth", "read_bandwidth", "write_bandwidth")
@@ -162,7 +163,7 @@ _DMA_KEYS: Keys = {
     "along": Key(node_of(keys_form(_ALONG)), "dimension along which data is contiguous, by role", "the last rank"),
     "overlap": Key(fields.boolean, "the next tile moves while this one computes", "true"),
 }
-DMA = Key(node_of(keys_form(_DMA_KEYS)), "DMA engine that moves the tiles of this level one by one", "none")
+DMA = Key(node_of(keys_form(_DMA_KEYS)), "DMA engine that moves the tiles one by one", "none")
 """The key `dma` of a level."""
 
 
@@ -241,8 +242,12 @@ def read_bandwidth(level: Fields, key: str, word_bits: int, clock_hz: Fraction |
     return words
 
 
-def read_bandwidths(level: Fields, word_bits: int, clock_hz: Fraction | None) -> dict[str, Fraction | None]:
-    """Bandwidths that one instance reaches [words/cycle], by key."""
+LATENCY = Key(fields.delay, "wait for the first word of a fill from here", "0", DELAYS)
+"""The key `latency` of a level."""
+
+
+def read_rates(level: Fields, word_bits: int, clock_hz: Fraction | None) -> dict[str, Fraction | int | None]:
+    """Bandwidths that one instance reaches [words/cycle], and its latency [cycles, rounded up], by key."""
     efficiency: Fraction = level.value("efficiency", Fraction(1))
     rates = {key: read_bandwidth(level, key, word_bits, clock_hz) for key in BANDWIDTHS}
     given = [key for key in ("read_bandwidth", "write_bandwidth") if key in level]
@@ -254,4 +259,24 @@ def read_bandwidths(level: Fields, word_bits: int, clock_hz: Fraction | None) ->
     elif len(given) == 1:
         other = "write_bandwidth" if given[0] == "read_bandwidth" else "read_bandwidth"
         level.wrong(given[0], f"'{other}' is missing beside it")
-    return {key: None if rate is None else rate * efficiency for key, rate in rates.items()}
+    delay: int | Fraction = level.value("latency", 0)
+    if isinstance(delay, Fraction) and clock_hz is None:
+        level.wrong("latency", "is a time, but the architecture has no clock", "add `clock: 1 GHz`, or write cycles")
+    latency = delay if isinstance(delay, int) else math.ceil(delay * (clock_hz or 0))
+    return {key: None if rate is None else rate * efficiency for key, rate in rates.items()} | {"latency": latency}
+
+
+def check_latency(levels: Sequence[Any], nodes: Sequence[MapNode], problems: Problems) -> None:
+    """Report latencies that nothing waits for, and those of tiles that a DMA engine moves."""
+    for index, level in enumerate(levels):
+        key, left = nodes[index].entries.get("latency"), frozenset(ROLES) - level.bypass
+        if key is None:
+            continue
+        if index + 1 == len(levels):
+            problems.add(key, "no level is filled from the last one, whose reads are pipelined", "leave `latency` out")
+        for inside in levels[index + 1 :]:
+            if inside.dma is not None and left - inside.bypass:
+                what = f"the `dma` of {inside.name} has a time of its own for each tile"
+                problems.add(key, what, "write it in `issue` there, and leave `latency` out")
+                break
+            left -= inside.keep

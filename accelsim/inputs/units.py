@@ -40,11 +40,12 @@ ENERGY_UNITS = {
     "uJ": Fraction(10**6),
 }
 ENERGY_RATE_UNITS = tuple(unit + per for per in ("", "/bit") for unit in ENERGY_UNITS)
+TIME_UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6)}
 AREA_UNITS = {"um2": Fraction(1), "mm2": Fraction(10**6)}
 LENGTH_UNITS = {"um": Fraction(1, 1000), "mm": Fraction(1)}
 TECHNOLOGY_UNITS = ("nm",)
 SIZES, RATES = "bit, B, KiB, MB, …", "GB/s, bit/cycle, B/cycle, words/cycle, …"
-ENERGIES, AREAS = "pJ, fJ, nJ, pJ/bit, …", "um2, mm2"
+ENERGIES, AREAS, DELAYS = "pJ, fJ, nJ, pJ/bit, …", "um2, mm2", "cycles, ns, us"
 """Units as the reference of keys names them."""
 LARGEST = 2**62
 NUMBER_PATTERN = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
@@ -249,6 +250,12 @@ def parse_frequency_hz(text: str) -> Fraction:
     if number == 0:
         raise QuantityError(f"{quoted(text)} is zero")
     return number * FREQUENCY_UNITS[unit]
+
+
+def parse_time_s(text: str) -> Fraction:
+    """Time [s] of a quantity, exactly."""
+    number, unit = _split(text, TIME_UNITS, "50 ns", f"{listed(TIME_UNITS)}, or whole cycles without one")
+    return number * TIME_UNITS[unit]
 
 
 def parse_energy(text: str) -> Energy:

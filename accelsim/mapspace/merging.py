@@ -75,7 +75,7 @@ def _is_counted_by_tile(space: MapSpace) -> bool:
     einsum, c = space.encoded.einsum, space.encoded.constants
     machine = space.encoded.architecture
     by_tile = bool(space.imperfect or einsum.unpadded or c.links.any() or c.hop.any() or c.dma.size)
-    by_tile |= bool((c.stationary & c.windowed).any())
+    by_tile |= bool((c.windowed & (c.stationary | c.latency.any())).any())
     by_tile |= any(level.systolic is not None and level.systolic.instruction is not None for level in machine.levels)
     return by_tile or any(tensor.density for tensor in einsum.tensors)
 

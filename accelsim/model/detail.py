@@ -12,7 +12,7 @@ import numpy as np
 from accelsim.model.encode import Bools, Encoded, Floats, Ints
 from accelsim.model.records import Bools1, Floats3, Ints1, Ints2, Ints3, record
 
-TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING, LINKED, GIVERS = range(11)
+TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP, PASSING, LINKED, GIVERS, TRIPS = range(12)
 INSIDE, BEFORE, SPREAD = range(3)
 TIMES, LAST = BEFORE, SPREAD
 STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES, LEAVING = range(9)
@@ -29,7 +29,7 @@ class Detail(NamedTuple):
     """
 
     at: Ints3
-    """int64[L, T, 11]: counts of a tensor at a level, by column:
+    """int64[L, T, 12]: counts of a tensor at a level, by column:
 
     - TILE: words of the tile.
     - READS, FILLS, UPDATES: words that one instance reads, takes in from outside, and takes in from inside.
@@ -40,6 +40,7 @@ class Detail(NamedTuple):
     - PASSING: words between one instance and the network below, both ways, without transfers that all else waits
       for.
     - LINKED, GIVERS: words that an instance passes on to its neighbour, and how many instances do so.
+    - TRIPS: steps that fill the tile, where a latency counts; 0 if these are as many as FILLS / TILE.
     """
     place: Ints3
     """int64[L + 1, D, 3]: the loops over a dimension at a level, by column:
@@ -106,7 +107,7 @@ def make_detail(encoded: Encoded) -> Detail:
     c = encoded.constants
     levels, (tensors, dims) = len(c.fanout), c.relevant.shape
     detail = Detail(
-        at=np.zeros((levels, tensors, 11), np.int64),
+        at=np.zeros((levels, tensors, 12), np.int64),
         place=np.ones((levels + 1, dims, 3), np.int64),
         level=np.zeros((levels + 1, 16), np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),

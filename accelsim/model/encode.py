@@ -153,6 +153,8 @@ class Constants(NamedTuple):
     overlap: Ints1
     """int64[L]: which fills and drains of the level overlap with computing: ALL_OVERLAP, STEADY_OVERLAPS or
     NONE_OVERLAPS."""
+    latency: Ints1
+    """int64[L] [cycles]: time before the first word of a read of the level arrives; 0 if all fills overlap."""
 
 
 @record
@@ -240,6 +242,8 @@ def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         times = engine[:-1, [ROW_UNITS, LINE_UNITS]].sum(axis=1)  # partial sums come back and leave again, too
         ramp += int(times.sum() + 2 * times[output] + engine[-1, ISSUE]) + len(tensors) + 2
     overlap = np.array([OVERLAP_KINDS.index(level.overlap) for level in levels], np.int64)
+    waited = [level.latency * bool(overlap.any()) for level in levels]
+    ramp += sum(waited) * len(levels)  # each fill of a tile comes with a step
     moved = int(parts.max()) * (4 + 3 * int(np.count_nonzero(overlap)))
     _refuse_overflow(architecture, einsum, moved, int(bandwidth[:, :, 1].max(initial=1)), ramp)
     energy, leak, hop = _energies(architecture, tensors)
@@ -288,6 +292,7 @@ def _encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         outer_units=np.array(units[:1], np.int64),
         dma=dma,
         overlap=overlap,
+        latency=np.array(waited, np.int64),
     )
     return Encoded(architecture, einsum, dims, tensors, constants, units, _reach(constants))
 

@@ -19,7 +19,7 @@ from accelsim.model import detail
 from accelsim.model.detail import Counted, Detail, make_detail
 from accelsim.model.dma import level_moves
 from accelsim.model.encode import Encoded, encode, encode_mappings
-from accelsim.model.fills import tile_fills
+from accelsim.model.fills import late_fills, tile_fills
 from accelsim.model.ports import network_cycles, passing_units
 from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
 from accelsim.model.systolic import array_ramps
@@ -119,6 +119,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         networks=tuple(on_network),
         pipeline_fill=ramps,
         fills=tile_fills(encoded, s, counted.keep),
+        late=late_fills(encoded, s, counted.keep),
         moves=level_moves(encoded, s, counted.keep),
         bursts=outer_bursts(encoded, mapping, s, at_level, on_network)
         if architecture.levels[0].burst_bits is not None and not ragged

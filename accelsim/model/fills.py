@@ -5,8 +5,11 @@ Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
+from accelsim.inputs.nodes import first_nodes
 from accelsim.model.detail import (
     DOWN,
     FILLS,
@@ -16,16 +19,17 @@ from accelsim.model.detail import (
     READ,
     READS,
     TILE,
+    TRIPS,
     UP,
     UPDATES,
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import NONE_OVERLAPS, PE, ROWS, Constants, Encoded
+from accelsim.model.encode import ALL_OVERLAP, NONE_OVERLAPS, PE, ROWS, Constants, Encoded
 from accelsim.model.jit import inline, jit
 from accelsim.model.ports import network_cycles, port_time
 from accelsim.model.records import Bools2
-from accelsim.model.result import Fills
+from accelsim.model.result import Fills, Ramp
 
 FALLING, RISING = np.int64(DOWN), np.int64(UP)
 """Ways over a network, as arguments."""
@@ -106,14 +110,32 @@ def transfer_cycles(c: Constants, s: Detail, keep: Bools2, lv: int, t: int, wait
 
 
 @jit
+def late_cycles(c: Constants, s: Detail, keep: Bools2, lv: int) -> tuple[int, int]:
+    """How often fills of a level, or a storage node, wait for a first word that is not prefetched, and the cycles."""
+    times, cycles = 0, 0
+    for t in range(keep.shape[1] if c.overlap[lv] != ALL_OVERLAP else 0):
+        if not keep[lv, t]:
+            continue
+        parent, many = lv - 1, int(t != c.output[0])
+        while not keep[parent, t]:
+            parent -= 1
+        if c.latency[parent] == 0 or c.word_parts[parent, t, 0] == 0:  # in a fused chain it never leaves the level
+            continue
+        if c.overlap[lv] == NONE_OVERLAPS:
+            many = s.at[lv, t, TRIPS] if s.at[lv, t, TRIPS] > 0 else -(-s.at[lv, t, FILLS] // s.at[lv, t, TILE])
+        times, cycles = times + many, cycles + many * c.latency[parent]
+    return times, cycles
+
+
+@jit
 def waiting_cycles(c: Constants, s: Detail, keep: Bools2, lv: int) -> int:
     """Cycles of the fills and drains of a level, or a storage node, that all else waits for; these leave the ports."""
-    waiting = 0
+    _, waiting = late_cycles(c, s, keep, lv)
     for t in range(keep.shape[1]):
         if keep[lv, t]:
             first, fills, last, drains = transfer_cycles(c, s, keep, lv, t, True)
             waiting += fills + drains if c.overlap[lv] == NONE_OVERLAPS else first + last
-    return waiting
+    return int(waiting)
 
 
 def tile_fills(encoded: Encoded, s: Detail, keep: Bools2) -> tuple[Fills, ...]:
@@ -125,3 +147,13 @@ def tile_fills(encoded: Encoded, s: Detail, keep: Bools2) -> tuple[Fills, ...]:
             times = transfer_cycles.lazily(encoded.constants, s, keep, lv, t, False)
             found.append(Fills(level.name, encoded.tensors[t].name, level.overlap, *map(int, times)))
     return tuple(found)
+
+
+def late_fills(encoded: Encoded, s: Detail, keep: Bools2) -> tuple[Ramp, ...]:
+    """What fills of each level wait for first words, outermost level first."""
+    found, c = [], encoded.constants
+    for first, end in itertools.pairwise(first_nodes(encoded.architecture.levels)) if c.latency.any() else ():
+        late = np.array([late_cycles.lazily(c, s, keep, lv) for lv in range(max(first, 1), end)], np.int64)
+        times, cycles = late.reshape(-1, 2).sum(axis=0).tolist()
+        found.append(Ramp(encoded.architecture.levels[first].name, times, cycles))
+    return tuple(each for each in found if each.cycles)

@@ -27,6 +27,7 @@ from accelsim.model.detail import (
     STEPS,
     TILE,
     TRANSFERS,
+    TRIPS,
     UP,
     UPDATES,
     USED,
@@ -58,7 +59,7 @@ from accelsim.model.links import link_transfers, mesh_energy, spare_links
 from accelsim.model.ports import network_cycles, passing_units, port_cycles
 from accelsim.model.records import Floats1, Ints1
 from accelsim.model.systolic import held_cycles
-from accelsim.model.windows import distinct, seen_windows, words_into
+from accelsim.model.windows import distinct, seen_windows, tiles_into, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
 RULES = 8
@@ -281,6 +282,8 @@ def _move_input(c: Constants, m: Batch, i: int, s: Detail, t: int, every: bool) 
             down = 0
             if lv > 0:
                 down = words_into(c, m, i, s, lv, t)
+                if c.windowed[t] and c.latency.any():
+                    s.at[lv, t, TRIPS] = tiles_into(c, m, i, s, lv, t)
                 if c.links[c.nodes[lv, 0] - 1]:
                     groups = link_transfers(c, m, i, s, lv, t)
                     linked = s.at[lv, t, LINKED]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
@@ -101,6 +102,8 @@ class _Model:
         self.written[ports] += (busiest.fills + busiest.updates) * width
         if tensor.output:
             self.s.level[level, detail.LEAVING] = busiest.leaving
+        if level > 0 and self.encoded.constants.latency.any():
+            self.s.at[level, t, detail.TRIPS] = self.trips(operand, level)
         accesses = [count * width for count in total[:3]]
         if not isinstance(width, int) or machine.block_size != 1:  # rounded up for each instance on its own
             accesses = [0, 0, 0]
@@ -137,6 +140,14 @@ class _Model:
         fills = leaving - sums.seen(operand, level, level, instances)
         drained = leaving if self.machine[level].drain_reads else 0
         return _Counts(read_back + drained, fills, updates, leaving, drained)
+
+    def trips(self, operand: Operand, level: int) -> int:
+        """Steps that fill the tile of the first instance of a level; 0 if these are as many as whole tiles fill."""
+        if not operand.tensor.output:
+            return self.sums.entering(operand, level, level, DOWN, FIRST, one_word=True)
+        whole = replace(operand, alone=dict.fromkeys(operand.alone, 0))
+        steps = self.sums.entering(operand, level, level, UP, FIRST, one_word=True)
+        return 0 if operand.windows else steps - self.sums.seen(whole, level, level, FIRST)
 
     def cross(self, operand: Operand, network: int, child: int) -> None:
         """Count what crosses the network below a level on its way to, or from, the tiles of level `child`."""

@@ -188,6 +188,8 @@ class Result:
         drains and DMA engines add to it.
     fills : tuple of Fills
         Of each tensor at each level but the outermost.
+    late : tuple of Ramp
+        Cycles that fills of each level wait for first words, because of the `latency` of the levels above.
     bursts : tuple of TensorBursts
         Where the outermost level has a burst and no loop leaves a remainder.
     moves : tuple of Moves
@@ -215,6 +217,7 @@ class Result:
     networks: tuple[TensorOnNetwork, ...]
     pipeline_fill: tuple[Ramp, ...] = ()
     fills: tuple[Fills, ...] = ()
+    late: tuple[Ramp, ...] = ()
     bursts: tuple[TensorBursts, ...] = ()
     moves: tuple[Moves, ...] = ()
 
@@ -322,6 +325,7 @@ class Result:
         for each in self.fills:
             for what, cycles in each.waiting:
                 waits[each.level, what] = waits.get((each.level, what), 0) + cycles
+        waits |= {(each.what, "latency"): each.cycles for each in self.late}
         found += [(*where, cycles) for where, cycles in waits.items()]
         computing += sum(waits.values())
         engine = max(

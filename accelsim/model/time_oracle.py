@@ -122,15 +122,16 @@ def walk_fills(
 
     In a step, the words that leave the tiles of a tensor at a level go up in all instances at once, then those that
     enter come down; each transfer takes as long as the slower side, or the slowest network between. Where the level
-    above adds the words that arrive to older ones, which do not come back, these are read after that. While a transfer
-    takes place that does not overlap, all else stands still; all others share the ports with what the compute units ask
-    for. These work through the steps, with those that a systolic array needs besides. Arguments are as for `execute`;
-    `counts` is what that found.
+    above adds the words that arrive to older ones, which do not come back, these are read after that. The first word
+    of a fill that does not overlap comes after the latency of the level above. While a transfer takes place that does
+    not overlap, all else stands still; all others share the ports with what the compute units ask for. These work
+    through the steps, with those that a systolic array needs besides. Arguments are as for `execute`; `counts` is what
+    that found.
     """
     counts = counts or execute(architecture, einsum, mapping)
     array = walk_array(architecture, einsum, mapping)
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
-    levels, found = architecture.levels, {}
+    levels, found, late = architecture.levels, {}, 0
     ports: _Ports = defaultdict(Fraction)
     for number, tensor in enumerate(einsum.tensors):
         keeps = [index for index, node in enumerate(mapping.levels) if tensor.name in node.keep]
@@ -139,7 +140,15 @@ def walk_fills(
         for parent, child in itertools.pairwise(keeps):
             clock = _Transfers()
             widths = _network_widths(architecture, mapping, tensor, counts, (parent, child))
-            _walk_link(Sharing(architecture, tiles, parent, child), tensor, words, widths, clock, ports)
+            sharing = Sharing(architecture, tiles, parent, child)
+            _walk_link(sharing, tensor, words, widths, clock, ports)
+            if levels[parent].latency and levels[child].overlap != "all":
+                arrives = [any(each.coming.values()) for each in moves(sharing, tensor)]
+                waits = arrives[0] if levels[child].overlap == "steady" else sum(arrives)
+                if tensor.output and any(sum(einsum.dims[dim] > 1 for dim, _ in rank) > 1 for rank in tensor.ranks):
+                    filled = counts.levels[child][tensor.name]  # a window of sums comes back in parts
+                    waits = min(waits, -(-filled.fills // filled.tile))
+                late += levels[parent].latency * waits
             times = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
             found[child, number] = Fills(levels[child].name, tensor.name, levels[child].overlap, *times)
         last, asked = keeps[-1], counts.levels[keeps[-1]][tensor.name]
@@ -154,7 +163,7 @@ def walk_fills(
         rates.append((level.network_bandwidth, ports[level.name, "network"]))
         cycles = max(cycles, *(0 if rate is None else math.ceil(words / rate) for rate, words in rates))
     fills = tuple(found[at] for at in sorted(found))
-    return cycles + sum(each for one in fills for _, each in one.waiting), fills
+    return cycles + late + sum(each for one in fills for _, each in one.waiting), fills
 
 
 def _element(mapping: Mapping, level: Level, tensor: Tensor, counts: OracleCounts, index: int) -> int | Fraction:

@@ -183,6 +183,7 @@ def _waits_at_most(encoded: Encoded) -> float:
     """
     c, macs, found = encoded.constants, float(encoded.einsum.macs), 0.0
     slowest = (c.bandwidth[:, :, 1] / np.maximum(c.bandwidth[:, :, 0], 1)).max() * c.word_parts.max()
+    found += macs * float(c.latency.max(initial=0) * np.count_nonzero(c.overlap) * len(c.whole))
     for tensor in encoded.tensors if c.overlap.any() else ():
         halo = math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks)
         found += 3.0 * np.count_nonzero(c.overlap) * (macs * halo * slowest + 1.0)

@@ -25,6 +25,7 @@ from accelsim.model.detail import (
     SPREAD,
     STEPS,
     TILE,
+    TRIPS,
     UP,
     UPDATES,
     USED,
@@ -48,7 +49,7 @@ from accelsim.model.fills import waiting_cycles
 from accelsim.model.jit import inline, jit
 from accelsim.model.links import link_transfers, mesh_energy
 from accelsim.model.records import Ints1, Ints2
-from accelsim.model.windows import distinct, seen_windows, words_into
+from accelsim.model.windows import distinct, seen_windows, tiles_into, words_into
 from accelsim.search.exact.blocks import grain_of, reach_of, way_on
 from accelsim.search.exact.least_remainders_kernel import flow_at_least
 from accelsim.search.exact.node import SearchNode, SearchProblem
@@ -228,6 +229,8 @@ def flow(problem: SearchProblem, node: SearchNode, child: int) -> bool:
             node.read[child, c.nodes[above, 0]] += down * part
             if child < levels:
                 s.at[above, t, READS], s.at[child, t, FILLS] = down, words
+                if c.windowed[t] and c.latency.any():
+                    s.at[child, t, TRIPS] = tiles_into(c, m, 0, s, child, t)
                 part = c.word_parts[child, t, 0]
                 energy += _charge(c, s, child, t, words, part, BY_WRITE)
                 node.written[child, c.nodes[child, 0]] += words * part

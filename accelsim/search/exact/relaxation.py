@@ -13,7 +13,7 @@ import numpy as np
 
 from accelsim.inputs.errors import TablesTooLarge
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import KIND, OVERLAPS, Floats, Ints
+from accelsim.model.encode import KIND, NONE_OVERLAPS, OVERLAPS, Floats, Ints
 from accelsim.search.exact import bounds
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.branch_kernel import root_bounds
@@ -36,10 +36,14 @@ SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
 
 
-def _may_slide_in_array(space: MapSpace) -> bool:
-    """Whether a PE of a systolic array can hold a window that slides: fewer words need not be fewer ramps then."""
+def _tiles_slide(space: MapSpace) -> bool:
+    """Whether a window can slide in a PE of a systolic array, or a tile whose fills each take a latency.
+
+    Fewer words need not be fewer ramps, or fewer fills, then.
+    """
     c = space.encoded.constants
-    return bool((c.stationary & c.windowed & (c.most_held != 1)).any())
+    each = bool(c.latency.any() and (c.overlap == NONE_OVERLAPS).any())
+    return bool((c.windowed & (each | c.stationary & (c.most_held != 1))).any())
 
 
 def _order_of_tiles_counts(space: MapSpace) -> bool:
@@ -139,7 +143,7 @@ class Relaxation:
         memory: int | None = None,
     ) -> None:
         c = space.encoded.constants
-        every = every or _may_slide_in_array(space) or _order_of_tiles_counts(space)
+        every = every or _tiles_slide(space) or _order_of_tiles_counts(space)
         every = every or bool(c.links.any() or c.hop.any())
         memory = bounds.MOST_BYTES if memory is None else memory
         grid = make_grid(space, memory)

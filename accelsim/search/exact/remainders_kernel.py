@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import BEFORE, DOWN, FILLS, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
+from accelsim.model.detail import BEFORE, DOWN, FILLS, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, TRIPS, UP, USED, Detail
 from accelsim.model.dma import with_ragged_engines
 from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, PE, STREAM, Constants
+from accelsim.model.fills import late_cycles
 from accelsim.model.jit import inline, jit
 from accelsim.model.ports import network_cycles, port_cycles
 from accelsim.model.systolic import array_cycles, ragged_short_cycles
@@ -364,11 +365,14 @@ def cost_remainders(problem: SearchProblem, node: SearchNode) -> tuple[float, in
                 if t == c.output[0]:
                     partial = _holds_partial_sums(problem, node, t, lv, child)
                     energy += _cost_output(problem, node, t, lv, child, partial, partial_inside)
-                    if child < levels and c.dma.shape[0] > 0:
+                    if child < levels and (c.dma.shape[0] > 0 or c.latency.any()):
                         full.at[child, t, FILLS] = _returning_words(problem, node, t, child)
                     partial_inside = partial
                 else:
                     energy += _cost_input(problem, node, t, lv, child)
+                    if child < levels and c.latency.any():
+                        full.at[child, t, FILLS] = _words(problem, node, child, t, child, OWN, BUSIEST)
+                        full.at[child, t, TRIPS] = 0  # a mapping without remainders knew how many
                 child = lv
     cycles = _steps_of_all(c, node) * c.mac_cycles[0]
     if c.array[STREAM] >= 0:
@@ -379,6 +383,8 @@ def cost_remainders(problem: SearchProblem, node: SearchNode) -> tuple[float, in
         if c.limited[lv]:
             cycles = max(cycles, port_cycles(c, lv, node.read[levels, lv], node.written[levels, lv], cycles, False))
             cycles = max(cycles, network_cycles(c, lv, node.passing[levels, lv]))
+    for lv in range(1, levels if c.latency.any() else 1):
+        cycles += late_cycles(c, full, m.keep[0], lv)[1]
     if c.dma.shape[0] > 0:
         cycles = with_ragged_engines(c, m, 0, full, cycles)
     for lv in range(levels):
