@@ -303,6 +303,16 @@ _LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
+class PartCosts:
+    """Energy [J] of each action of a part, leakage [W] and area [m2] of one instance, and the model they come from."""
+
+    joule: Mapping[str, float]
+    leak_watt: float
+    area_m2: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hwcomponents:
     """The installed models; `get_model` is that of the package."""
 
@@ -320,11 +330,25 @@ class Hwcomponents:
             return self._ask(part, model, compute_action)
         except Exception as error:  # the models raise errors of many kinds
             hint = "`hwc --list` shows what the components take"
-            what = f"hwcomponents has no figure for the class '{part.component}': {_reason(error)}"
-            return ComponentFigures(problems=((what, hint),))
+            return ComponentFigures(problems=((_no_figure(part.component, error), hint),))
+
+    def costs(self, component: str, attributes: Mapping[str, Any], bits: Mapping[str, float]) -> PartCosts:
+        """Costs of a part whose actions move some bits each; raises AccelsimError if no model has them."""
+        try:
+            model = self.get_model(component, dict(attributes), required_actions=[*bits])
+            joule = {
+                action: float(model.try_call_arbitrary_action(action, **attributes, bits_per_action=many).energy)
+                for action, many in bits.items()
+            }
+            return PartCosts(joule, float(model.leak_power), float(model.area), self._source(model))
+        except Exception as error:  # the models raise errors of many kinds
+            raise AccelsimError(_no_figure(component, error)) from None
+
+    def _source(self, model: Any) -> str:
+        return f"hwcomponents {self.release}, model {type(model).__name__}"
 
     def _ask(self, part: Component, model: Any, compute_action: Any) -> ComponentFigures:
-        source = f"hwcomponents {self.release}, model {type(model).__name__}"
+        source = self._source(model)
         known = model.get_action_names()
         energies = {}
         for action in part.actions:
@@ -390,6 +414,10 @@ def open_hwcomponents() -> Hwcomponents:
         hint = "`pip install 'accelsim[hwcomponents]'`, or use `components`"
         raise AccelsimError(f"hwcomponents is not installed{needs}: {hint}") from None
     return Hwcomponents(get_model, version("hwcomponents"))
+
+
+def _no_figure(component: str, error: Exception) -> str:
+    return f"hwcomponents has no figure for the class '{component}': {_reason(error)}"
 
 
 def _reason(error: Exception) -> str:
