@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,9 @@ def main(folders: Sequence[str]) -> int:
 
 def _best(condition: Condition) -> tuple[float, float, int, float]:
     """Energy [J], time [s] and MACs of its best mapping, and the area of all its components [m2]."""
-    from _load_spec import get_spec
 
     def spec() -> Any:
-        found = get_spec(condition.chip, add_dummy_main_memory=True)
+        found = import_module("_load_spec").get_spec(condition.chip, add_dummy_main_memory=True)
         for name, value in condition.variables.items():
             if name in found.variables.model_extra:
                 setattr(found.variables, name, value)

@@ -34,18 +34,23 @@ def part_costs(component: str, attributes: Mapping[str, Any], bits: Mapping[str,
     try:
         return open_hwcomponents().costs(component, attributes, bits)
     except AccelsimError as error:
-        rows = _table().get(component, {})
-        names = {tuple(each.partition("=")[0] for each in text.split()) for text in rows}
-        asked = [described(attributes, bits, takes) for takes in names]
-        if found := next((rows[text] for text in asked if text in rows), None):
+        if found := tabulated(component, attributes, bits):
             return found
-        known = "with other attributes" if rows else "of other classes"
-        raise AccelsimError(f"{error}; the table of published macros has parts {known}") from None
+        known = "these attributes" if component in _table() else "this class"
+        raise AccelsimError(f"{error}; no part of a published macro has {known}") from None
+
+
+def tabulated(component: str, attributes: Mapping[str, Any], bits: Mapping[str, float]) -> PartCosts | None:
+    """What the table of published macros has of a part with just these attributes."""
+    rows = _table().get(component, {})
+    names = {tuple(each.partition("=")[0] for each in text.split()) for text in rows}
+    asked = [described(attributes, bits, takes) for takes in names]
+    return next((rows[text] for text in asked if text in rows), None)
 
 
 def described(attributes: Mapping[str, Any], bits: Mapping[str, float], names: Iterable[str]) -> str:
-    """Attributes of those names and the bits of actions, as the table has them; a file by what it holds."""
-    each = {**{name: attributes.get(name) for name in names}, **{f"{name}.bits": bits[name] for name in bits}}
+    """Attributes of those names and bits of actions, as the table has them; of a file, what it holds but comments."""
+    each = {name: attributes.get(name) for name in names} | {f"{action}.bits": many for action, many in bits.items()}
     return " ".join(f"{name}={_text(value)}" for name, value in sorted(each.items()))
 
 
@@ -55,7 +60,8 @@ def _text(value: Any) -> str:
     if isinstance(value, int | float):
         return f"{value:.9g}"
     if value is not None and Path(str(value)).is_file():
-        return hashlib.sha256(Path(str(value)).read_bytes()).hexdigest()[:12]
+        lines = [line.partition("#")[0].split() for line in Path(str(value)).read_text(encoding="utf-8").splitlines()]
+        return hashlib.sha256(repr([line for line in lines if line]).encode()).hexdigest()[:12]
     return ABSENT if value is None else str(value)
 
 

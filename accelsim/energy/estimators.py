@@ -73,7 +73,7 @@ def open_estimator(node: Node | None, beside: Path, problems: Problems) -> Estim
         try:
             return open_hwcomponents()
         except AccelsimError as error:
-            problems.add(node, str(error))
+            problems.add(node, str(error), "`pip install 'accelsim[hwcomponents]'`, or use `components`")
             return None
     if name is None:
         return None
@@ -411,8 +411,7 @@ def open_hwcomponents() -> Hwcomponents:
         from hwcomponents import get_model
     except (ImportError, SyntaxError):
         needs = "" if sys.version_info >= (3, 12) else "; it needs Python 3.12 or newer"
-        hint = "`pip install 'accelsim[hwcomponents]'`, or use `components`"
-        raise AccelsimError(f"hwcomponents is not installed{needs}: {hint}") from None
+        raise AccelsimError(f"hwcomponents is not installed{needs}") from None
     return Hwcomponents(get_model, version("hwcomponents"))
 
 

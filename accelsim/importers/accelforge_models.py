@@ -24,6 +24,7 @@ from accelsim.inputs.units import quoted
 Encoded = Sequence[tuple[tuple[int, ...], float]]
 """Bits and share of each bin."""
 _MOST_BITS = 1024
+_HINT = "`pip install 'accelsim[hwcomponents]'`, or write them: `actions: [{name: read, energy: 2e-12}]`, in J"
 _WORD = re.compile(r"[A-Za-z_]\w*|.*\.ya?ml")
 
 
@@ -192,7 +193,7 @@ def charge_models(arch: Map, machine: AccelForgeMachine) -> None:
             if is_known(node):
                 return
             what = f"no energies of {node.get('name')} ({component or 'without a component_class'}): {error}"
-            raise refuse(node.mark, what, "or write them: `actions: [{name: read, energy: 2e-12}]`, in J") from None
+            raise refuse(node.mark, what, _HINT) from None
         for name, joule in costs.joule.items():
             given.setdefault(name, Map(node.mark, held={"name": name}))["energy"] = joule
         node["actions"] = Seq(node.mark, held=given.values())
