@@ -250,6 +250,8 @@ def close_tolls(machine: AccelForgeMachine) -> None:
             returned = pj_text(passing.get("return", 0.0) * 1e12)
             source = machine.source(*level["fanout"].pop("parts"))
             level["fanout"]["energy"] = energy | {"return": returned, "source": source}
+        if level.get("class") == "fanout":
+            level.setdefault("area", "0 um2")
         leak = level.pop("leak_pj", 0.0)
         if tolls := level.pop("tolls", None):
             level["energy"] = {"leak": pj_text(leak), "source": machine.source(*tolls)}

@@ -175,6 +175,8 @@ def charge_models(arch: Map, machine: AccelForgeMachine) -> None:
         given = actions_of(node)
         missing = sorted(name for name in ACTIONS.get(node.tag, ()) if "energy" not in given.get(name, ()))
         component = str(node.get("component_class", ""))
+        if component.lower() == "dummy":
+            node.setdefault("area", 0)
         if not missing or component.lower() == "dummy":
             return
         own = {"throughput_scale": machine.number(node, "throughput_scale", 1)}
