@@ -377,7 +377,7 @@ SEARCHED = (
         "return np.full(len(parents), self.entering[level])",
         "test_exact_tables.py::test_tables__bound_what_crosses_networks_from_below"),
     Mutant("each word of an array is one action", "importers/accelforge_arrays.py",
-        '("actions_scale", "energy_scale")', '("energy_scale",)',
+        'return many * machine.number(node, "actions_scale", 1)', "return many",
         "test_import_accelforge_networks.py::test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge"),
     Mutant("columns in memory cost no conversion", "importers/zigzag_imc.py",
         "summed = adc * weight_bits +", "summed = adc +",

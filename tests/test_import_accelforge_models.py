@@ -160,12 +160,13 @@ def test_models__are_asked_for_bits_and_their_reason_is_passed_on():
 
         def try_call_arbitrary_action(self, action, **given):
             asked.append((action, given))
-            return SimpleNamespace(energy=4.0)
+            return SimpleNamespace(energy=4.0, throughput=6.0)
 
     models = Hwcomponents(lambda name, attributes, required_actions: Model(), "1.0")
     found = models.costs("ADC", {"n_bits": 3}, {"read": 5})
     assert asked == [("read", {"n_bits": 3, "bits_per_action": 5})]
-    assert (found.joule, found.leak_watt, found.area_m2) == ({"read": 4.0}, 2.0, 3.0)
+    assert (found.joule, found.rate_hz) == ({"read": 4.0}, {"read": 6.0})
+    assert (found.leak_watt, found.area_m2) == (2.0, 3.0)
     assert found.source == "hwcomponents 1.0, model Model"
     with pytest.raises(AccelsimError, match=r"no figure for the class 'ADC': .*required_actions"):
         Hwcomponents(lambda name, attributes: Model(), "1.0").costs("ADC", {}, {"read": 5})

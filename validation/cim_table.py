@@ -62,10 +62,12 @@ def main(folders: Sequence[str]) -> int:
     text.write(f"# Parts of macros that compute in memory, by {', '.join(dict.fromkeys(tools))};\n")
     text.write("# written by `python -m validation.cim_table`. J an action, W and m2 an instance.\n")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("class", "attributes", *(f"{action}_J" for action in ACTIONS), "leak_W", "area_m2", "source"))
+    columns = [f"{action}_{unit}" for action in ACTIONS for unit in ("J", "Hz")]
+    writer.writerow(("class", "attributes", *columns, "leak_W", "area_m2", "source"))
     for (component, attributes), costs in sorted(recorder.rows.items()):
-        energies = [repr(costs.joule[action]) if action in costs.joule else "" for action in ACTIONS]
-        writer.writerow((component, attributes, *energies, repr(costs.leak_watt), repr(costs.area_m2), costs.source))
+        each = [costs.joule, costs.rate_hz]
+        figures = [repr(of[action]) if action in of else "" for action in ACTIONS for of in each]
+        writer.writerow((component, attributes, *figures, repr(costs.leak_watt), repr(costs.area_m2), costs.source))
     TABLE.write_text(text.getvalue(), encoding="utf-8")
     return 0
 

@@ -70,7 +70,10 @@ def _table() -> dict[str, dict[str, PartCosts]]:
     """Parts of published macros by class and attributes."""
     found: dict[str, dict[str, PartCosts]] = {}
     for row in data_rows("array_parts.csv"):
-        joule = {name: float(row[f"{name}_J"]) for name in ("read", "write", "compute") if row[f"{name}_J"]}
-        costs = PartCosts(joule, float(row["leak_W"]), float(row["area_m2"]), row["source"])
+        joule, rate_hz = (
+            {name: float(row[f"{name}_{unit}"]) for name in ("read", "write", "compute") if row[f"{name}_{unit}"]}
+            for unit in ("J", "Hz")
+        )
+        costs = PartCosts(joule, rate_hz, float(row["leak_W"]), float(row["area_m2"]), row["source"])
         found.setdefault(row["class"], {})[row["attributes"]] = costs
     return found

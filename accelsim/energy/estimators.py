@@ -304,9 +304,10 @@ _LONGEST = 400
 
 @dataclass(frozen=True, slots=True)
 class PartCosts:
-    """Energy [J] of each action of a part, leakage [W] and area [m2] of one instance, and the model they come from."""
+    """Energy [J] and rate [1/s] of each action of a part, leakage [W], area [m2] of an instance, and their model."""
 
     joule: Mapping[str, float]
+    rate_hz: Mapping[str, float]
     leak_watt: float
     area_m2: float
     source: str
@@ -336,11 +337,13 @@ class Hwcomponents:
         """Costs of a part whose actions move some bits each; raises AccelsimError if no model has them."""
         try:
             model = self.get_model(component, dict(attributes), required_actions=[*bits])
-            joule = {
-                action: float(model.try_call_arbitrary_action(action, **attributes, bits_per_action=many).energy)
+            each = {
+                action: model.try_call_arbitrary_action(action, **attributes, bits_per_action=many)
                 for action, many in bits.items()
             }
-            return PartCosts(joule, float(model.leak_power), float(model.area), self._source(model))
+            joule = {action: float(cost.energy) for action, cost in each.items()}
+            rate_hz = {action: float(cost.throughput) for action, cost in each.items()}
+            return PartCosts(joule, rate_hz, float(model.leak_power), float(model.area), self._source(model))
         except Exception as error:  # the models raise errors of many kinds
             raise AccelsimError(_no_figure(component, error)) from None
 

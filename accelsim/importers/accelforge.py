@@ -53,6 +53,8 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 
 _UNLIMITED_BITS = 2**50
+_UNLIMITED = 1000
+"""Times the other rate of a memory that stand for one without limit."""
 _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / a.throughput for a in actions)"
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
@@ -236,6 +238,8 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
             kept["Above"] |= kept[name]
             if levels and not stores(node, level, machine):  # it passes words on, each once
                 charge_passing(node, levels[-1], ("read", "write"), machine)
+                why = "passes words on; those of windows that slide over instances are sent to each, not once"
+                machine.notes.append(Note(node.mark, name, why))
                 level = values.bare_level(name, level["word"])
             levels.append(level)
     close_tolls(machine)
@@ -364,14 +368,15 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
         raise refuse(tensors.mark, f"{name} does not keep all tensors; accelsim's outermost level does")
     rates, shared = _rates(node, ("read", "write"), machine)
     slower = min(rates.values())
-    if shared and math.isfinite(slower):
+    finite = [rate for rate in rates.values() if math.isfinite(rate)]
+    if shared and len(finite) == len(rates):
         level["bandwidth"] = f"{slower:.12g} bit/s"
         if len(set(rates.values())) > 1:
             why = f"reads and writes of {name} share a port, at the rate of the slower"
             notes.append(Note(node.mark, "throughput", why))
-    elif not shared and math.isfinite(slower):
-        fast = max(rate for rate in rates.values() if math.isfinite(rate))
-        level |= {f"{key}_bandwidth": f"{min(rate, fast):.12g} bit/s" for key, rate in rates.items()}
+    elif finite:
+        unlimited = max(finite) * _UNLIMITED
+        level |= {f"{key}_bandwidth": f"{min(rate, unlimited):.12g} bit/s" for key, rate in rates.items()}
     energies = _energies(node, ("read", "write"), word, machine)
     if energies:
         level["energy"] = energies

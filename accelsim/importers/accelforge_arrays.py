@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -194,12 +194,17 @@ def per_value_joule(node: Map, action: str, role: str, machine: AccelForgeMachin
     given = actions_of(node).get(action, Map(node.mark))
     if "energy" not in given:
         return 0.0  # a dummy
-    tables = (part.inner("values_per_action") for part in (given, node))
+    many = actions_per_value(node, given, role, machine) * machine.number(node, "energy_scale", 1)
+    return figure(given, "energy", machine.names) * many
+
+
+def actions_per_value(node: Map, action: Map, role: str, machine: AccelForgeMachine) -> float:
+    """Actions of a part for one whole word of a role."""
+    tables = (part.inner("values_per_action") for part in (action, node))
     at_once = next((many for table in tables if (many := _of_role(table, role, machine, 0))), 0)
-    bits = machine.number(given, "bits_per_action", 1)
+    bits = machine.number(action, "bits_per_action", 1)
     many = 1 / at_once if at_once else stored_bits(node, role, machine) / bits
-    scales = math.prod(machine.number(node, key, 1) for key in ("actions_scale", "energy_scale"))
-    return figure(given, "energy", machine.names) * many * scales
+    return many * machine.number(node, "actions_scale", 1)
 
 
 def add_toll(node: Map, name: str, machine: AccelForgeMachine) -> None:
@@ -285,11 +290,38 @@ def stores(node: Map, level: Mapping[str, Any], machine: AccelForgeMachine) -> b
 
 
 def array_clock(nodes: Sequence[Map], machine: AccelForgeMachine) -> tuple[float | None, int]:
-    """Rate at which an array takes slices of its inputs [Hz], if the file says so, and slices of an input."""
-    cells = [node for node in nodes if node.tag == "!Memory" and "actions_scale" in node]
-    if all(node.tag != "!Toll" for node in nodes) or not cells or "cycle_period" not in machine.names:
+    """Rate at which an array takes slices of its inputs [Hz], if the file says so, and slices of an input.
+
+    It is that of the slowest part that words pass while all of the array is used.
+    """
+    if all(node.tag != "!Toll" for node in nodes) or "cycle_period" not in machine.names:
         return None, 1
-    cell = cells[-1]
-    slices = machine.number(cell, "actions_scale", 1) / machine.number(cell, "throughput_scale", 1)
-    machine.notes.append(Note(cell.mark, str(cell.get("name")), "takes one slice of its inputs in each cycle_period"))
-    return 1 / as_number("cycle_period", cell.mark, machine.names), max(1, math.ceil(slices))
+    cells = [node for node in nodes if node.tag == "!Memory" and "actions_scale" in node]
+    cell = cells[-1] if cells else nodes[-1]
+    slices = machine.number(cell, "actions_scale", 1) / machine.number(cell, "throughput_scale", 1) if cells else 1.0
+    whole, period_s = max(1, math.ceil(slices)), as_number("cycle_period", cell.mark, machine.names)
+    why = "takes one slice of its inputs in each cycle_period"
+    for name, seconds in _passing_s(nodes, machine):
+        if seconds / whole > period_s * (1 + 1e-9):
+            period_s, why = (
+                seconds / whole,
+                f"takes a slice of its inputs in {seconds / whole:.4g} s, as fast as {name}",
+            )
+    machine.notes.append(Note(cell.mark, str(cell.get("name")), why))
+    return 1 / period_s, whole
+
+
+def _passing_s(nodes: Sequence[Map], machine: AccelForgeMachine) -> Iterator[tuple[str, float]]:
+    """Seconds in which the words that all of an array takes, or gives, at once pass each part."""
+    below = {"input": 1, "output": 1}  # words that differ, below an instance
+    for node in reversed(nodes):
+        read = actions_of(node).get("read", Map(node.mark)) if node.tag == "!Toll" else Map(node.mark)
+        alone_s = machine.number(read, "latency", 0)
+        rate_hz = machine.number(read, "throughput", 1 / alone_s if alone_s else math.inf)
+        rate_hz *= machine.number(node, "throughput_scale", 1) * machine.number(node, "n_parallel_instances", 1)
+        for role in machine.members(node.inner("tensors"), "keep") & below.keys() if rate_hz < math.inf else ():
+            yield str(node.get("name")), actions_per_value(node, read, role, machine) * below[role] / rate_hz
+        for spatial in node.rows("spatial"):
+            size = machine.number(spatial, "fanout") // machine.number(spatial, "usage_scale", 1)
+            reused = re.split(r"[\s|]+", f"{spatial.get('reuse')} {spatial.get('may_reuse')}")
+            below = {role: words if role in reused else words * max(1, int(size)) for role, words in below.items()}

@@ -15,7 +15,7 @@ from functools import partial
 from operator import add
 from typing import Any
 
-from accelsim.importers.accelforge_arrays import ACTIONS, AccelForgeMachine, actions_of, is_known
+from accelsim.importers.accelforge_arrays import ACTIONS, SCALES, AccelForgeMachine, actions_of, is_known
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.values import FormulaError, UndefinedNameError, Value, read_all, work_out
 from accelsim.inputs.errors import AccelsimError
@@ -196,8 +196,13 @@ def charge_models(arch: Map, machine: AccelForgeMachine) -> None:
                 return
             what = f"no energies of {node.get('name')} ({component or 'without a component_class'}): {error}"
             raise refuse(node.mark, what, _HINT) from None
+        faster = machine.number(node, "throughput_scale", 1) * machine.number(node, "n_parallel_instances", 1)
         for name, joule in costs.joule.items():
-            given.setdefault(name, Map(node.mark, held={"name": name}))["energy"] = joule
+            action = given.setdefault(name, Map(node.mark, held={"name": name}))
+            action["energy"] = joule
+            rate_hz = costs.rate_hz[name] * (faster if node.tag == "!Memory" else 1)
+            if rate_hz < math.inf and "latency" not in action and (node.tag == "!Toll" or SCALES.isdisjoint(node)):
+                action.setdefault("throughput", rate_hz)
         node["actions"] = Seq(node.mark, held=given.values())
         node.setdefault("leak_power", costs.leak_watt)
         node.setdefault("area", costs.area_m2)
