@@ -119,26 +119,27 @@ def macros(shared, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_published_macros__have_the_energies_that_hwcomponents_gives(shared, monkeypatch, name):
-    """From the table, and live where it is installed and runs; each source names the models and their version."""
-    path = shared / MACROS / f"{name}.yaml"
-    live = read_foreign([path]).architecture
-    monkeypatch.setattr(array_parts, "open_hwcomponents", absent)
-    foreign = read_foreign([path])
-    assert foreign.architecture == live
+def test_published_macros__have_the_energies_of_a_table(shared, without, name):
+    """Each source names the model and its version."""
+    foreign = read_foreign([shared / MACROS / f"{name}.yaml"])
     sources = {part["energy"]["source"] for part in foreign.architecture["levels"]}
     assert any("hwcomponents 1.0.114, model " in source for source in sources)
     assert all("energy" in part for part in foreign.architecture["levels"])
-    assert machine_of(foreign).area_um2 is None or machine_of(foreign).area_um2 > 0
+    assert machine_of(foreign).area_um2 > 0
 
 
-def test_table__has_what_hwcomponents_gives_live():
-    """Two rows that need no circuit simulator; all of them in `python -m validation.cim_table`."""
-    models = pytest.importorskip("hwcomponents", reason="hwcomponents is not installed (Python 3.12 or newer)")
-    assert models.get_model
-    attributes = {"n_adcs": 4, "n_bits": 8, "tech_node": 6.5e-8, "throughput": 3.2e8}
-    live = array_parts.open_hwcomponents().costs("ADC", attributes, {"read": 1})
-    assert live == array_parts.tabulated("ADC", attributes, {"read": 1})
+@pytest.mark.parametrize("name", NAMES)
+def test_table__has_what_hwcomponents_gives_live(shared, monkeypatch, name):
+    pytest.importorskip("hwcomponents", reason="hwcomponents is not installed (Python 3.12 or newer)")
+    path = shared / MACROS / f"{name}.yaml"
+    with monkeypatch.context() as alone:
+        alone.setattr(array_parts, "tabulated", lambda *asked: None)
+        try:
+            live = read_foreign([path]).architecture
+        except InputError as error:
+            pytest.skip(f"the models do not run here: {error.problems[0].what}")
+    monkeypatch.setattr(array_parts, "open_hwcomponents", absent)
+    assert live == read_foreign([path]).architecture
 
 
 def test_parts__are_told_apart_by_what_models_take(without):

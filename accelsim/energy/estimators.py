@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
+from warnings import catch_warnings
 
 from accelsim.inputs import fields, library
 from accelsim.inputs.energies import (
@@ -336,11 +337,12 @@ class Hwcomponents:
     def costs(self, component: str, attributes: Mapping[str, Any], bits: Mapping[str, float]) -> PartCosts:
         """Costs of a part whose actions move some bits each; raises AccelsimError if no model has them."""
         try:
-            model = self.get_model(component, dict(attributes), required_actions=[*bits])
-            each = {
-                action: model.try_call_arbitrary_action(action, **attributes, bits_per_action=many)
-                for action, many in bits.items()
-            }
+            with catch_warnings(action="ignore"):
+                model = self.get_model(component, dict(attributes), required_actions=[*bits])
+                each = {
+                    action: model.try_call_arbitrary_action(action, **attributes, bits_per_action=many)
+                    for action, many in bits.items()
+                }
             joule = {action: float(cost.energy) for action, cost in each.items()}
             rate_hz = {action: float(cost.throughput) for action, cost in each.items()}
             return PartCosts(joule, rate_hz, float(model.leak_power), float(model.area), self._source(model))
