@@ -200,7 +200,7 @@ def test_parts__that_neither_models_nor_table_have_are_refused_by_name(macros, w
         (
             "n_bits: adc_resolution\n",
             "n_bits: one\n      one: n_bits\n",
-            "'one' rests on itself|'n_bits' rests on itself",
+            "'one' has no value; give names",
         ),
         ("n_bits: adc_resolution\n", "n_bits: adc_resolution +\n", "'adc_resolution .' is no formula"),
         ("component_class: ADC\n", "component_class: Adding9\n", "no energies of ADC .Adding9.: "),

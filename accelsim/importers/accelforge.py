@@ -139,7 +139,7 @@ def _variables(
         found |= array_names(nodes, found)
         for key, text in written.items():
             with suppress(values.FormulaError):
-                worked_out = None if str(text) in written.keys() - found.keys() else plain_value(text, found)
+                worked_out = plain_value(text, found, written.keys() - found.keys())
                 found |= {} if worked_out is None or isinstance(worked_out, frozenset) else {key: worked_out}
     return found
 

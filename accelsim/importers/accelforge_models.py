@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, partial
 from operator import add
 from typing import Any
 
 from accelsim.importers.accelforge_arrays import ACTIONS, SCALES, AccelForgeMachine, actions_of, is_known
 from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.values import FormulaError, UndefinedNameError, Value, read_all, work_out
-from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.units import quoted
+from accelsim.importers.values import FormulaError, Value, read_all, work_out
+from accelsim.inputs.errors import AccelsimError, InputError, Problem
 
 Encoded = Sequence[tuple[tuple[int, ...], float]]
 """Bits and share of each bin."""
@@ -132,8 +130,11 @@ FUNCTIONS: dict[str, Value] = {
 """Functions that formulas of its arrays call."""
 
 
-def plain_value(written: Any, names: Mapping[str, Value]) -> Value:
-    """Value of a formula, a list or a word: a name without a value, or of a file, stands for itself."""
+def plain_value(written: Any, names: Mapping[str, Value], waiting: Collection[str] = ()) -> Value:
+    """Value of a formula, a list or a word: a name without a value, or of a file, stands for itself.
+
+    Raises FormulaError if it is none of these, or a name that waits for its own value.
+    """
     if isinstance(written, Seq):
         return tuple(plain_value(each, names) for each in written)
     if not isinstance(written, str):
@@ -141,35 +142,33 @@ def plain_value(written: Any, names: Mapping[str, Value]) -> Value:
     try:
         return work_out(written, names)
     except FormulaError:
-        if written in names or not _WORD.fullmatch(written):
+        if written in waiting or not _WORD.fullmatch(written):
             raise
         return written
 
 
 def _attributes(written: Map, names: Mapping[str, Value]) -> dict[str, Value]:
     """Attributes that a map adds; each may rest on others of the map."""
-    found: dict[str, Value] = {}
-    for _ in range(len(written)):
+    found, wrong = dict[str, Value](), dict[str, Problem]()
+    for _ in written:
         for key in written.keys() - found.keys():
             waiting = written.keys() - found.keys() - {key}
             known = {name: value for name, value in {**names, **found}.items() if name not in waiting}
-            with suppress(FormulaError):
-                if str(written[key]) not in waiting:
-                    found[key] = plain_value(written[key], known)
-    for key in written.keys() - found.keys():
-        try:
-            plain_value(written[key], {**names, **found})
-        except UndefinedNameError as error:
-            raise refuse(written.where(key), str(error), "give it one under `variables`") from None
-        except FormulaError as error:
-            raise refuse(written.where(key), str(error)) from None
-        raise refuse(written.where(key), f"{quoted(str(written[key]))} rests on itself")
+            try:
+                found[key] = plain_value(written[key], known, waiting)
+            except FormulaError as error:
+                wrong[key] = Problem(written.where(key), str(error), "give names a value under `variables`")
+    if missing := [wrong[key] for key in written if key not in found]:
+        raise InputError(missing)
     return found
 
 
 def charge_models(arch: Map, machine: AccelForgeMachine) -> None:
     """Give parts without energies those of their component models, with leakage and area; refuse all others by name."""
-    shared = _attributes(arch.inner("extra_attributes_for_all_component_models"), machine.names)
+
+    @cache
+    def shared() -> dict[str, Value]:
+        return _attributes(arch.inner("extra_attributes_for_all_component_models"), machine.names)
 
     def charge(node: Map) -> None:
         given = actions_of(node)
@@ -177,16 +176,18 @@ def charge_models(arch: Map, machine: AccelForgeMachine) -> None:
         component = str(node.get("component_class", ""))
         if component.lower() == "dummy":
             node.setdefault("area", 0)
-        if not missing or component.lower() == "dummy":
+            return
+        if not missing:
             return
         own = {"throughput_scale": machine.number(node, "throughput_scale", 1)}
-        attributes = {**shared, **_attributes(node.inner("extra_attributes_for_component_model"),
-                                              {**machine.names, **shared, **own})}  # fmt: skip
+        of_node = node.inner("extra_attributes_for_component_model")
+        attributes = {**shared(), **_attributes(of_node, {**machine.names, **shared(), **own})}
         if "size" in node:
             attributes.setdefault("size", machine.number(node, "size"))
         if "adc" in component.lower() and "resolution" in attributes:
             attributes.setdefault("n_bits", attributes["resolution"])  # as older releases of the models call it
-        bits = {name: machine.number(given.get(name, node), "bits_per_action", 1) for name in missing}
+        wide = machine.number(node, "bits_per_action", 1)
+        bits = {name: machine.number(given.get(name, node), "bits_per_action", wide) for name in missing}
         from accelsim.energy import array_parts
 
         try:
