@@ -19,44 +19,55 @@ _VOLTS = {"sinangil_jssc_2021": (0.65, 0.05), "wang_vlsi_2022": (0.7, 0.1)}
 """Lowest voltage of a chip's points [V], and the step between them."""
 _SINANGIL = [(volt, value) for volt in (0.8, 1.0) for value in (15, 6, 0)]
 """Voltage [V] and average value of an output, of 4 bit, of the configurations in the order of the file."""
+_WIDTH, _VOLTAGE, _PHASES = r"(input|weight|output)s? (\d+) bit", r"([\d.]+) ?V\b", r"(one|two)-phase"
 _COPIES = {"neurram_nature_2022": 48}
 """Arrays of a chip side by side, where the machine has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of a chip: variables of the machine, widths of values [bit] by tensor, arrays side by side."""
+    """One condition of a chip: variables of the machine, widths of values [bit] by tensor, arrays side by side.
+
+    Not `known`: it says more than these.
+    """
 
     chip: str
     name: str
     variables: Mapping[str, float | bool] = field(default_factory=dict)
     bits: Mapping[str, int] = field(default_factory=dict)
     copies: int = 1
+    known: bool = True
 
 
 def published(path: Path) -> list[tuple[Condition, dict[str, float]]]:
-    """Conditions of chips that AccelForge has machines of, each with its published figures by unit."""
+    """Conditions of chips, each with its published figures by unit."""
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in csv.DictReader(lines):
         found.setdefault((row["chip"], row["condition"]), {})[row["unit"]] = float(row["published"])
-    return [(condition, units) for key, units in found.items() if (condition := _condition(*key))]
+    return [(_condition(*key), units) for key, units in found.items()]
 
 
-def _condition(chip: str, text: str) -> Condition | None:
-    copies = _COPIES.get(chip, 1)
-    if match := re.fullmatch(r"output (\d+) bit, input (\d+) bit, (one|two)-phase", text):
-        bits = {"output": int(match[1]), "input": int(match[2])}
-        return Condition(chip, text, {"one_phase": match[3] == "one"}, bits, copies)
-    if match := re.match(r"voltage point (\d+)", text):
+def _condition(chip: str, text: str) -> Condition:
+    """A condition: a point or a configuration of a chip, or widths, a voltage and phases; nothing is the usual one."""
+    name, rest, copies = text, text, _COPIES.get(chip, 1)
+    variables: dict[str, float | bool] = {}
+    if (match := re.match(r"voltage point (\d+)", text)) and chip in _VOLTS:
         lowest, step = _VOLTS[chip]
-        volt = round(lowest + int(match[1]) * step, 3)
-        fixed = _sinangil(15) if chip.startswith("sinangil") else {}
-        return Condition(chip, f"{volt:g} V", {"voltage": volt, **fixed}, copies=copies)
-    if match := re.match(r"configuration (\d+)", text):
+        variables["voltage"] = volt = round(lowest + int(match[1]) * step, 3)
+        name, rest = f"{volt:g} V", ""
+        variables |= _sinangil(15) if chip.startswith("sinangil") else {}
+    elif (match := re.match(r"configuration (\d+)", text)) and chip.startswith("sinangil"):
         volt, value = _SINANGIL[int(match[1])]
-        return Condition(chip, f"{volt:g} V, output {value}", {"voltage": volt, **_sinangil(value)}, copies=copies)
-    return None
+        name, rest = f"{volt:g} V, output {value}", ""
+        variables |= {"voltage": volt, **_sinangil(value)}
+    bits = {tensor: int(width) for tensor, width in re.findall(_WIDTH, rest)}
+    if match := re.search(_VOLTAGE, rest):
+        variables["voltage"] = float(match[1])
+    if match := re.search(_PHASES, rest):
+        variables["one_phase"] = match[1] == "one"
+    known = not re.sub(f"{_WIDTH}|{_VOLTAGE}|{_PHASES}|[, ]", "", rest)
+    return Condition(chip, name, variables, bits, copies, known)
 
 
 def _sinangil(value: int) -> dict[str, float]:

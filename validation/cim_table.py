@@ -46,7 +46,7 @@ class _Recorder:
 def main(folders: Sequence[str]) -> int:
     """Write the table; the exit code."""
     recorder = _Recorder()
-    asked = [condition for condition, _ in published(reference_paths((), CHIPS)[0])]
+    asked = [condition for condition, _ in published(reference_paths((), CHIPS)[0]) if condition.known]
     array_parts.part_costs = recorder.part_costs
     for path in [path for folder in folders for path in machines(Path(folder))]:
         widths = [

@@ -85,9 +85,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
     asked = _one([Map(body.mark, held={"mapping": body}) if "nodes" in body else body for body in bodies], "mapping")
     mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
     parts = (*architecture["levels"], architecture["compute"]) if architecture else ()
-    energies = "the actions of the components." if parts else ""
-    if modelled := [part["name"] for part in parts if "energy" not in part]:
-        energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
+    modelled = {"accelsim's component models": [part["name"] for part in parts if "energy" not in part]}
+    for part, source in machine.sources.items() if machine else ():
+        modelled.setdefault(source.partition(",")[0], []).append(part)
+    each = [f"{models} for {listed(of)}; " for models, of in modelled.items() if of]
+    energies = f"{''.join(each)}the actions of {'all other' if each else 'the'} components." if parts else ""
     return Foreign(architecture, workload, mapping, constraints, energies, tuple(notes))
 
 
