@@ -61,14 +61,15 @@ def test_clock__is_the_rate_that_a_formula_of_the_compute_unit_gives(imported):
 
 
 def test_leakage_and_areas__are_those_of_an_instance_with_their_scales(imported):
-    """Of 2 and 1 mW three times as much, in 2 ns, are 12 and 6 pJ; areas are in square metres."""
+    """Of 2 mW three times, of 1 mW six times as much, in 2 ns, are 12 pJ each; areas are in square metres."""
     toll = "component_class: Dummy, leak_power: 0.001, leak_power_scale: 3, direction: down, tensors: {keep: weight}"
+    toll += ", n_parallel_instances: 2, area: 1e-12, area_scale: 5"
     text = MACHINE.replace("leak_power: 0.002", "leak_power: 0.002\n    leak_power_scale: 3\n    area: 3e-9")
     text = text.replace("  - !Compute\n", f"  - !Toll {{name: Driver, {toll}}}\n  - !Compute\n    area: 5e-12\n")
     foreign = imported(text, GEMM)
     machine = machine_of(foreign)
-    assert [machine.energy.find(name, "*", "leak").energy_pj for name in ("Main", "Driver")] == [12, 6]
-    assert (machine.areas["Main"].area_um2, machine.areas["MAC"].area_um2) == (3000, 5)
+    assert [machine.energy.find(name, "*", "leak").energy_pj for name in ("Main", "Driver")] == [12, 12]
+    assert [machine.areas[name].area_um2 for name in ("Main", "Driver", "MAC")] == [3000, 10, 5]
 
 
 def test_actions__that_are_not_read_are_told(imported):

@@ -138,72 +138,25 @@ def test_network__that_is_a_switch_charges_each_child_once(imported):
 
 
 ARRAYS = {
-    "basic_analog": (
-        {
-            "ADC": (4.1564668222258163e-4, {"read": 5.195583527782271e-12}),
-            "ColumnDrivers": (1.742358e-8, {"read": 0.0}),
-            "RowDrivers": (1.742358e-8, {"read": 1.6066428008888889e-12}),
-            "CimUnit": (0.0, {"read": 3.21631861765926e-15, "write": 6.7561819625e-11}),
-        },
-        (262.53290587174625, 1.0000000116860974e-07, 1e-9),
-    ),
-    "sinangil_jssc_2021": (
-        {
-            "WeightDrivers": (6.914852e-9, {"read": 1.044252324133333e-14}),
-            "Counter": (2.7870175811486767e-7, {"read": 3.4015614695152806e-15}),
-            "RowDrivers": (1.2449477e-8, {"read": 1.5843738416666666e-14}),
-            "ADC": (1.0801584251593933e-4, {"read": 1.4852178345941656e-13}),
-            "ColumnDrivers": (6.948207e-11, {"read": 6.259399152e-15}),
-            "BinaryWeightingCapacitors": (0.0, {"read": 4.0817777777777775e-15}),
-            "CimUnit": (3.5367832e-10, {"read": 0.0, "write": 4.131227781e-12}),
-        },
-        (4.3712253376375716, 5.500000010982831e-09, 1e-6),
-    ),
-    "jia_jssc_2020": (
-        {
-            "OutDatapath": (7.128666666666668e-5, {"read": 6.020833333333334e-12}),
-            "ShiftAdd": (3.564333333333334e-5, {"read": 1.12890625e-12}),
-            "InputZeroGating": (7.148574321395312e-7, {"read": 3.654573167883465e-14}),
-            "RowDrivers": (1.0107853392e-5, {"read": 3.372043196e-13}),
-            "WeightDrivers": (1.0107853392e-5, {"read": 3.372043196e-13}),
-            "ADC": (6.773501488071701e-5, {"read": 1.4287854701401245e-12}),
-            "ColumnDrivers": (0.0, {"read": 0.0}),
-            "CimUnit": (1.10721e-10, {"read": 0.0, "write": 5.42926723e-13}),
-            "BitcellCapacitor": (0.0, {"read": 3.25125e-15}),
-        },
-        (239598.88538601973, 8.64000030560419e-05, 2e-2),  # it lets the power of cells be gated: 4.2 of 239.6 nJ
-    ),
-    "colonnade_jssc_2021": (
-        {
-            "RowDrivers": (7.65578e-05, {"read": 3.557907742857143e-14}),
-            "DigitalLogicInputPorts": (0.0, {"read": 3.0531974791836724e-13}),
-            "ColumnDrivers": (2.54606e-05, {"read": 4.6625789e-14}),
-            "WeightDrivers": (3.340559e-05, {"read": 2.6862947999999998e-14}),
-            "Register": (5.989355e-10, {"read": 8.766027e-14}),
-            "CimUnit": (2.34117e-07, {"read": 0.0, "write": 6.645325905e-12}),
-            "CimLogic": (8.8468245e-09, {"read": 2.3102139367802695e-15}),
-        },
-        (2373.0159903256813, 5.760000121313169e-08, 1e-6),
-    ),
+    "basic_analog": (262.53290587174625, 1.0000000116860974e-07, 1e-9),
+    "sinangil_jssc_2021": (4.3712253376375716, 5.500000010982831e-09, 1e-6),
+    "jia_jssc_2020": (239598.88538601973, 8.64000030560419e-05, 2e-2),  # cells may be gated: 4.2 of 239.6 nJ
+    "colonnade_jssc_2021": (2373.0159903256813, 5.760000121313169e-08, 1e-6),
+    "neurram_nature_2022": (10137.163452222774, 1.0140000085812062e-05, 1e-6),
+    "isaac_isca_2016": (46790.57815976459 - 169.9936, 1.7066666941900621e-06, 1e-6),  # inputs there, results stay
+    "albireo_isca_2021": (4658.838296255956 + 374.4, 2.000000026702864e-10, 1e-3),  # 72 inputs of windows more, 5.2 pJ
 }
-"""Leakage [W] and energies [J] of the parts by NeuroSim and hwcomponents; energy [pJ] and time [s] of AccelForge's best
-mapping (1.0.467, for energy), and how near ours has to come."""
+"""Energy [pJ] and time [s] of AccelForge's best mapping (1.0.467, for energy), and how near ours has to come.
+
+It has no value for `throughput_scale` in its own ISAAC; 1 was written there.
+"""
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge(shared, tmp_path, name):
-    folder = shared / "foreign/accelforge/arches/compute_in_memory"
-    shutil.copytree(folder, tmp_path / "arches")
-    path = tmp_path / "arches" / f"{name}.yaml"
-    text = re.sub(r"\n    (energy|leak_power)_scale: [^\n]*", "", path.read_text())  # the energies have it in them
-    parts, (energy_pj, seconds, near) = ARRAYS[name]
-    for part, (watt, joule) in parts.items():
-        actions = ", ".join(f"{{name: {action}, energy: {each!r}}}" for action, each in joule.items())
-        own = f"\\1    leak_power: {watt!r}\n    actions: [{actions}]\n"
-        text, once = re.subn(rf"(\n    name: {part}\b[^\n]*\n)", own, text)
-        assert once == 1
-    path.write_text(text)
-    foreign = read_foreign([path])
+def test_arrays_that_compute_in_memory__cost_what_they_cost_in_accelforge(shared, name):
+    """Without a number typed in: the parts have the energies of their component models."""
+    energy_pj, seconds, near = ARRAYS[name]
+    foreign = read_foreign([shared / f"foreign/accelforge/arches/compute_in_memory/{name}.yaml"])
     machine, (layer,) = machine_of(foreign), layers_of(foreign)
     constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
     found = map_einsum(machine, layer, constraints=constraints, uneven=False)

@@ -22,6 +22,7 @@ from accelsim.show.plots import figure_bytes
 from accelsim.show.table import Column, Piece, Table
 from validation import gemm
 from validation.area import area_study
+from validation.cim import cim_study
 from validation.command import add_forms, page_text
 from validation.eyeriss import eyeriss_study
 from validation.eyeriss_isca import eyeriss_isca_study
@@ -46,6 +47,7 @@ STUDIES: dict[str, Callable[..., Study]] = {
     "scalesim": scalesim_study,
     "sparseloop": published_study,
     "tpu": tpu_study,
+    "cim": cim_study,
 }
 """Studies by name."""
 OF_RECORDS = ("timeloop", "scalesim")

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
+from warnings import catch_warnings
 
 from accelsim.inputs import fields, library
 from accelsim.inputs.energies import (
@@ -73,7 +74,7 @@ def open_estimator(node: Node | None, beside: Path, problems: Problems) -> Estim
         try:
             return open_hwcomponents()
         except AccelsimError as error:
-            problems.add(node, str(error))
+            problems.add(node, str(error), "`pip install 'accelsim[hwcomponents]'`, or use `components`")
             return None
     if name is None:
         return None
@@ -303,6 +304,17 @@ _LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
+class PartCosts:
+    """Energy [J] and rate [1/s] of each action of a part, leakage [W], area [m2] of an instance, and their model."""
+
+    joule: Mapping[str, float]
+    rate_hz: Mapping[str, float]
+    leak_watt: float
+    area_m2: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hwcomponents:
     """The installed models; `get_model` is that of the package."""
 
@@ -320,11 +332,28 @@ class Hwcomponents:
             return self._ask(part, model, compute_action)
         except Exception as error:  # the models raise errors of many kinds
             hint = "`hwc --list` shows what the components take"
-            what = f"hwcomponents has no figure for the class '{part.component}': {_reason(error)}"
-            return ComponentFigures(problems=((what, hint),))
+            return ComponentFigures(problems=((_no_figure(part.component, error), hint),))
+
+    def costs(self, component: str, attributes: Mapping[str, Any], bits: Mapping[str, float]) -> PartCosts:
+        """Costs of a part whose actions move some bits each; raises AccelsimError if no model has them."""
+        try:
+            with catch_warnings(action="ignore"):
+                model = self.get_model(component, dict(attributes), required_actions=[*bits])
+                each = {
+                    action: model.try_call_arbitrary_action(action, **attributes, bits_per_action=many)
+                    for action, many in bits.items()
+                }
+            joule = {action: float(cost.energy) for action, cost in each.items()}
+            rate_hz = {action: float(cost.throughput) for action, cost in each.items()}
+            return PartCosts(joule, rate_hz, float(model.leak_power), float(model.area), self._source(model))
+        except Exception as error:  # the models raise errors of many kinds
+            raise AccelsimError(_no_figure(component, error)) from None
+
+    def _source(self, model: Any) -> str:
+        return f"hwcomponents {self.release}, model {type(model).__name__}"
 
     def _ask(self, part: Component, model: Any, compute_action: Any) -> ComponentFigures:
-        source = f"hwcomponents {self.release}, model {type(model).__name__}"
+        source = self._source(model)
         known = model.get_action_names()
         energies = {}
         for action in part.actions:
@@ -387,9 +416,12 @@ def open_hwcomponents() -> Hwcomponents:
         from hwcomponents import get_model
     except (ImportError, SyntaxError):
         needs = "" if sys.version_info >= (3, 12) else "; it needs Python 3.12 or newer"
-        hint = "`pip install 'accelsim[hwcomponents]'`, or use `components`"
-        raise AccelsimError(f"hwcomponents is not installed{needs}: {hint}") from None
+        raise AccelsimError(f"hwcomponents is not installed{needs}") from None
     return Hwcomponents(get_model, version("hwcomponents"))
+
+
+def _no_figure(component: str, error: Exception) -> str:
+    return f"hwcomponents has no figure for the class '{component}': {_reason(error)}"
 
 
 def _reason(error: Exception) -> str:

@@ -27,14 +27,13 @@ from accelsim.importers.accelforge_arrays import (
     charge_passing,
     close_tolls,
     outside,
-    refuse_unmodelled,
     settle_actions,
-    signed_histograms,
     start_full,
     store_slices,
     stored_bits,
     stores,
 )
+from accelsim.importers.accelforge_models import FUNCTIONS, charge_models, plain_value
 from accelsim.importers.accelforge_paths import nodes_of, of_one_unit, paths_of
 from accelsim.importers.accelforge_workload import (
     BITS,
@@ -56,12 +55,15 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 
 _UNLIMITED_BITS = 2**50
+_UNLIMITED = 1000
+"""Times the other rate of a memory that stand for one without limit."""
 _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / a.throughput for a in actions)"
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
 _NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
 _SPEC_KEYS = {"arch", "mapping", "workload", "variables", "config", "renames", "mapper", "model"}
 _SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds", "min_usage", "usage_scale", "power_gateable"}
+_INSTANCES = {"leak_power_scale", "area_scale", "n_parallel_instances"}
 _FORMULAS = {"size", "area", "leak_power", "energy", "throughput", "latency", "bits_per_action", "fanout"}
 _LEFT = {"force_memory_hierarchy_order": "the order of the levels is that of the file"}
 _LEFT |= {"sparse_optimizations": "is not read: all data are dense here"}
@@ -86,9 +88,11 @@ def convert(documents: Sequence[Document]) -> Foreign:
         values.note_others(body, body.keys() if "nodes" in body else _SPEC_KEYS, _LEFT, notes)
     asked = _one([Map(body.mark, held={"mapping": body}) if "nodes" in body else body for body in bodies], "mapping")
     parts = [part for _, one in made if one for part in (*one["levels"], one["compute"])]
-    energies = "the actions of the components." if parts else ""
-    if modelled := dict.fromkeys(part["name"] for part in parts if "energy" not in part):
-        energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
+    modelled = {"accelsim's component models": dict.fromkeys(part["name"] for part in parts if "energy" not in part)}
+    for part, source in itertools.chain(*(of.sources.items() for of, _ in made if of)):
+        modelled.setdefault(source.partition(",")[0], {})[part] = None
+    each = [f"{models} for {listed(of)}; " for models, of in modelled.items() if of]
+    energies = f"{''.join(each)}the actions of {'all other' if each else 'the'} components." if parts else ""
     if machine is None or len(made) == 1:
         axes = machine.axes if machine else []
         mapping = None if asked is None else mapping_of(asked, architecture, axes, layers, notes)
@@ -142,20 +146,17 @@ def _one(bodies: Sequence[Map], key: str) -> Map | None:
 def _variables(
     bodies: Iterable[Map], names: Mapping[str, values.Value], nodes: Sequence[Map]
 ) -> dict[str, values.Value]:
-    """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
-    found: dict[str, values.Value] = {"inf": math.inf, **names}
-    written = [pair for body in bodies for pair in body.inner("variables").items()]
-    found |= signed_histograms(dict(written))
-    keys = {key for key, _ in written} | found.keys()
-    found |= {key: text for key, text in written if str(text).isidentifier() and str(text) not in keys}  # words
+    """Values of `variables` beside other names, those of the last file that has one; unknown ones have no value."""
+    found: dict[str, values.Value] = {"inf": math.inf, **FUNCTIONS, **names}
+    written = dict(pair for body in bodies for pair in body.inner("variables").items())
     known = -1
     while known < len(found):  # a variable may rest on those that stand further down
         known = len(found)
         found |= array_names(nodes, found)
-        for key, text in written:
+        for key, text in written.items():
             with suppress(values.FormulaError):
-                worked_out = values.work_out(text, found) if isinstance(text, str) else text
-                found |= {key: worked_out} if isinstance(worked_out, bool | int | float) else {}
+                worked_out = plain_value(text, found, written.keys() - found.keys())
+                found |= {} if worked_out is None or isinstance(worked_out, frozenset) else {key: worked_out}
     return found
 
 
@@ -216,21 +217,22 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     nodes, levels, kept = machine.nodes, machine.levels, machine.kept
     tags = [node.tag for node in nodes]
     arrays = "!Toll" in tags
-    for node in nodes:
-        settle_actions(node, machine, arrays=arrays)
     if (tags[:1] != ["!Memory"] and not arrays) or tags[-1:] != ["!Compute"] or tags.count("!Compute") > 1:
         raise arch.refuse("nodes", "expected a !Memory first, and one !Compute as the last node")
+    if arrays:
+        charge_models(arch, machine)
+    for node in nodes:
+        settle_actions(node, machine, arrays=arrays)
     clock_hz, slices = array_clock(nodes, machine)
     clock_hz = clock_hz or _clock_hz(nodes[-1], machine)
     machine.word = math.gcd(8, *{values.whole(machine.bits(role, arch.mark), arch.mark) for role in ROLE_NAMES})
     if arrays:
         levels += outside(nodes[0], machine)
-        refuse_unmodelled(nodes)
-    side_by_side = 1.0  # instances for each that words are counted for: all of them leak
+    machine.clock_hz = clock_hz
     network: dict[str, Any] = {}  # what the next fanout has
     for node in nodes:
         read = {"bits_per_action", "energy_scale", "throughput_scale"}
-        read |= SCALES | {"leak_power_scale"} if node.tag in ("!Memory", "!Toll") else set()
+        read |= SCALES | _INSTANCES if node.tag in ("!Memory", "!Toll") else set()
         read |= {"direction"} if arrays else set()
         read |= {"topology", "bits_per_value"} if node.tag == "!Network" else set()
         values.note_others(node, _NODE_KEYS | read, _LEFT, machine.notes)
@@ -241,8 +243,7 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
             if "spatial" not in node:
                 continue
         above = max(0, len(levels) - 1)
-        side_by_side *= _fanout(node, name, machine)
-        machine.clock_hz = clock_hz / side_by_side
+        machine.side_by_side *= _fanout(node, name, machine)
         for fanout in (level["fanout"] for level in levels[above:] if "fanout" in level):
             fanout |= network
         network = network if node.tag == "!Container" else {}
@@ -253,13 +254,14 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
             kept["Above"] |= kept[name]
             if levels and not stores(node, level, machine):  # it passes words on, each once
                 charge_passing(node, levels[-1], ("read", "write"), machine)
+                why = "passes words on; those of windows that slide over instances are sent to each, not once"
+                machine.notes.append(Note(node.mark, name, why))
                 level = values.bare_level(name, level["word"])
             levels.append(level)
-    close_tolls(levels)
+    close_tolls(machine)
     _let_idle_leak(levels, arch, machine.notes)
     if levels[0]["name"] == "Outside":
         start_full(levels[1:])
-    machine.clock_hz = clock_hz
     compute = _compute(nodes[-1], machine)
     compute |= {"cycles_per_mac": slices} if slices > 1 else {}
     document: dict[str, Any] = {"name": values.file_stem(arch.mark), "clock": f"{clock_hz:.12g} Hz"}
@@ -288,12 +290,7 @@ def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
         machine.notes.append(node.note("leak_power", "compute units have no leakage in accelsim"))
     energies.pop("leak", None)
     name = values.plain_name(node.value("name", str))
-    return {"name": name, **kind, **({"energy": energies} if energies else {}), **_area(node, machine)}
-
-
-def _area(node: Map, machine: AccelForgeMachine) -> dict[str, str]:
-    """Area of a component, if it has one, which AccelForge has in square metres."""
-    return {"area": f"{machine.number(node, 'area') * 1e12:.12g} um2"} if "area" in node else {}
+    return {"name": name, **kind, **({"energy": energies} if energies else {}), **machine.area(node)}
 
 
 def _clock_hz(compute: Map, machine: AccelForgeMachine) -> float:
@@ -361,9 +358,8 @@ def _energies(node: Map, actions: Sequence[str], bits: int, machine: AccelForgeM
             found[name] = "0 pJ"
         else:
             return {}
-    watt = values.figure(node, "leak_power", machine.names) if "leak_power" in node else 0.0
-    watt *= machine.number(node, "leak_power_scale", 1)
-    return {**found, "leak": values.pj_text(watt / machine.clock_hz * 1e12), "source": "AccelForge"}
+    leak = values.pj_text(machine.leak_pj(node))
+    return {**found, "leak": leak, "source": machine.source(str(node.get("name")))}
 
 
 def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
@@ -388,14 +384,15 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
         raise refuse(tensors.mark, f"{name} does not keep all tensors; accelsim's outermost level does")
     rates, shared = _rates(node, ("read", "write"), machine)
     slower = min(rates.values())
-    if shared and math.isfinite(slower):
+    finite = [rate for rate in rates.values() if math.isfinite(rate)]
+    if shared and len(finite) == len(rates):
         level["bandwidth"] = f"{slower:.12g} bit/s"
         if len(set(rates.values())) > 1:
             why = f"reads and writes of {name} share a port, at the rate of the slower"
             notes.append(Note(node.mark, "throughput", why))
-    elif not shared and math.isfinite(slower):
-        fast = max(rate for rate in rates.values() if math.isfinite(rate))
-        level |= {f"{key}_bandwidth": f"{min(rate, fast):.12g} bit/s" for key, rate in rates.items()}
+    elif finite:
+        unlimited = max(finite) * _UNLIMITED
+        level |= {f"{key}_bandwidth": f"{min(rate, unlimited):.12g} bit/s" for key, rate in rates.items()}
     energies = _energies(node, ("read", "write"), word, machine)
     if energies:
         level["energy"] = energies
@@ -404,7 +401,7 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
         level["block_size"] = max([1, *(width // word for width in widths)])
         extra = node.inner("extra_attributes_for_component_model")
         values.note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
-    level |= _area(node, machine)
+    level |= machine.area(node)
     if any(not SCALES.isdisjoint(part) for part in (node, *node.rows("actions"))):
         store_slices(node, level, machine)
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
@@ -450,7 +447,8 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         if scale < 1:
             raise spatial.refuse("usage_scale", f"expected a number from 1 on, got {scale:g}")
         scales.append(scale)
-        size = max(1, int(size // scale))
+        whole, size = size, max(1, int(size // scale))
+        scales[-1] = whole / size
         made: dict[str, Any] = {"size": size, "power_gateable": _is_gateable(spatial)}
         values.note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))

@@ -7,27 +7,25 @@ words apart into slices: `actions_scale` actions for each word, and `bits_per_va
 
 from __future__ import annotations
 
-import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, SpatialAxis, members
-from accelsim.importers.documents import Map, Note, Seq, refuse
+from accelsim.importers.documents import Map, Note
 from accelsim.importers.values import Value, as_number, bare_level, figure, note_others, number, pj_text
 from accelsim.inputs.errors import InputError, Mark
 from accelsim.inputs.units import listed, quoted
 
 SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale"}
 """What makes the energy of a word another one in one part."""
-_ACTIONS = {"!Toll": {"read"}, "!Memory": {"read", "write"}, "!Compute": {"compute"}}
+ACTIONS = {"!Toll": {"read"}, "!Memory": {"read", "write"}, "!Compute": {"compute"}}
 _KNOWN = {"!Toll": "dummy", "!Memory": "dummy|dram|hbm|ddr|sram|buffer", "!Compute": "dummy|mac|multiplier"}
 """Component classes that accelsim has models for, or that cost nothing."""
 _ACTION_KEYS = {"name", "energy", "throughput", "latency", "bits_per_action", "values_per_action"}
-_MOST_BINS = 2**16
 _BOTH = "up_and_down"
 _ARRAY = ("_ARRAY_COLUMNS", "_ARRAY_ROWS")
 _SOURCE = "AccelForge"
@@ -45,8 +43,8 @@ def _named_sets() -> dict[str, frozenset[str]]:
 class AccelForgeMachine:
     """A machine that is read: values of names in formulas, its nodes, its levels and the axes of their fanouts so far.
 
-    `word` are the bits of a word; `clock_hz` is the rate by which an instance leaks; `kept` are sets of roles by name:
-    those of AccelForge, and what each memory keeps.
+    `word` are the bits of a word; `side_by_side` instances stand for each one that words are counted for; `kept` are
+    sets of roles by name: those of AccelForge, and what each memory keeps; `sources` say of parts what model they have.
     """
 
     names: Mapping[str, Value]
@@ -55,6 +53,8 @@ class AccelForgeMachine:
     engines: int = 1  # machines that the tree has
     word: int = 8
     clock_hz: float = 1.0
+    side_by_side: float = 1.0
+    sources: dict[str, str] = field(default_factory=dict)
     kept: dict[str, frozenset[str]] = field(default_factory=_named_sets)
     levels: list[dict[str, Any]] = field(default_factory=list)
     axes: list[SpatialAxis] = field(default_factory=list)
@@ -62,6 +62,26 @@ class AccelForgeMachine:
     def number(self, table: Map, key: str, default: float | None = None) -> float | int:
         """Number under a key, or of the formula that stands there."""
         return number(table, key, default, {**self.kept, **self.names})
+
+    def leak_pj(self, node: Map) -> float:
+        """Leakage of the instances of a part that stand for one, in a cycle [pJ]."""
+        watt = figure(node, "leak_power", self.names) if "leak_power" in node else 0.0
+        return watt * self._instances(node, "leak_power_scale") / self.clock_hz * 1e12
+
+    def area(self, node: Map) -> dict[str, str]:
+        """Area of these instances, if the part has one, which AccelForge has in square metres."""
+        if "area" not in node:
+            return {}
+        return {"area": f"{figure(node, 'area', self.names) * self._instances(node, 'area_scale') * 1e12:.12g} um2"}
+
+    def _instances(self, node: Map, scale: str) -> float:
+        return self.number(node, scale, 1) * self.number(node, "n_parallel_instances", 1) * self.side_by_side
+
+    def source(self, *parts: str) -> str:
+        """Where the energies of parts come from."""
+        found = {part: self.sources[part] for part in parts if part in self.sources}
+        each = [*found.values()] if len(parts) == 1 else [f"{part}: {source}" for part, source in found.items()]
+        return "; ".join(each) or _SOURCE
 
     def members(self, tensors: Map, key: str, default: str = "Nothing") -> frozenset[str]:
         """Roles of the set under a key."""
@@ -100,53 +120,9 @@ def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, V
     return {name: size for name, size in found.items() if not math.isnan(size)}
 
 
-def signed_histograms(variables: Mapping[str, Any]) -> dict[str, Value]:
-    """Whether histograms have values below 0, as formulas ask for it: those of the first half."""
-    found: dict[str, Value] = {}
-    for name, written in variables.items():
-        bins = _bins(variables.get(str(written), written))
-        if bins:
-            found[f"is_hist_signed({name})"] = any(bins[: len(bins) // 2])
-    return found
-
-
-def _bins(written: Any) -> list[Any]:
-    """Bins of a histogram: a list, or a sum of lists and their multiples such as `[0] * 7 + [1] * 8`."""
-    if isinstance(written, Seq):
-        return list(written)
-    try:
-        return _listed(ast.parse(str(written), mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
-def _listed(node: ast.expr) -> list[Any]:
-    match node:
-        case ast.List(items):
-            return [item.value for item in items if isinstance(item, ast.Constant)]
-        case ast.BinOp(left, ast.Add(), right):
-            return _listed(left) + _listed(right)
-        case ast.BinOp(left, ast.Mult(), ast.Constant(int() as times)):
-            bins = _listed(left)
-            if len(bins) * times <= _MOST_BINS:
-                return bins * times
-    raise ValueError("no list, or a long one")
-
-
-def _is_modelled(node: Map) -> bool:
-    """Whether the energies of a part stand in the file, or accelsim has a model of it."""
-    given = {name for name, action in actions_of(node).items() if "energy" in action}
-    if node.tag not in _ACTIONS or given >= _ACTIONS[node.tag]:
-        return True
+def is_known(node: Map) -> bool:
+    """Whether accelsim has a model of a part, or it costs nothing."""
     return re.search(_KNOWN[node.tag], str(node.get("component_class", "")), re.IGNORECASE) is not None
-
-
-def refuse_unmodelled(nodes: Sequence[Map]) -> None:
-    """Refuse parts without energies, all by name."""
-    if unknown := [node for node in nodes if not _is_modelled(node)]:
-        parts = listed(f"{node.get('name')} ({node.get('component_class')})" for node in unknown)
-        what = f"no energies of {parts}: AccelForge takes those of component models that accelsim has not"
-        raise refuse(unknown[0].mark, what, "write them, as in `actions: [{name: read, energy: 2e-12}]`, in J")
 
 
 def outside(first: Map, machine: AccelForgeMachine) -> list[dict[str, Any]]:
@@ -192,8 +168,8 @@ def settle_actions(node: Map, machine: AccelForgeMachine, *, arrays: bool) -> No
                 action[key] = " * ".join(f"({factor})" for factor in (action[key], *scales))
                 action.pop(f"{key}_scale", None)
         note_others(action, _ACTION_KEYS, {}, machine.notes)
-        if str(action.get("name")) not in _ACTIONS.get(node.tag, {"hop", "hops"}):
-            why = f"is not read: actions of a {node.tag} are {listed(sorted(_ACTIONS.get(node.tag, {'hop'})))}"
+        if str(action.get("name")) not in ACTIONS.get(node.tag, {"hop", "hops"}):
+            why = f"is not read: actions of a {node.tag} are {listed(sorted(ACTIONS.get(node.tag, {'hop'})))}"
             machine.notes.append(Note(action.mark, str(action.get("name")), why))
 
 
@@ -219,12 +195,17 @@ def per_value_joule(node: Map, action: str, role: str, machine: AccelForgeMachin
     given = actions_of(node).get(action, Map(node.mark))
     if "energy" not in given:
         return 0.0  # a dummy
-    tables = (part.inner("values_per_action") for part in (given, node))
+    many = actions_per_value(node, given, role, machine) * machine.number(node, "energy_scale", 1)
+    return figure(given, "energy", machine.names) * many
+
+
+def actions_per_value(node: Map, action: Map, role: str, machine: AccelForgeMachine) -> float:
+    """Actions of a part for one whole word of a role."""
+    tables = (part.inner("values_per_action") for part in (action, node))
     at_once = next((many for table in tables if (many := _of_role(table, role, machine, 0))), 0)
-    bits = machine.number(given, "bits_per_action", 1)
+    bits = machine.number(action, "bits_per_action", 1)
     many = 1 / at_once if at_once else stored_bits(node, role, machine) / bits
-    scales = math.prod(machine.number(node, key, 1) for key in ("actions_scale", "energy_scale"))
-    return figure(given, "energy", machine.names) * many * scales
+    return many * machine.number(node, "actions_scale", 1)
 
 
 def add_toll(node: Map, name: str, machine: AccelForgeMachine) -> None:
@@ -238,13 +219,15 @@ def add_toll(node: Map, name: str, machine: AccelForgeMachine) -> None:
     here["tolls"] = [*here.get("tolls", []), name]
     here["name"] = "-".join(here["tolls"])
     charge_passing(node, above, ("read",), machine)
-    watt = machine.number(node, "leak_power", 0) * machine.number(node, "leak_power_scale", 1)
-    here["leak_pj"] = here.get("leak_pj", 0.0) + watt / machine.clock_hz * 1e12
+    here["leak_pj"] = here.get("leak_pj", 0.0) + machine.leak_pj(node)
+    if area := machine.area(node).get("area"):
+        here["area"] = f"{float(here.get('area', '0 um2').split()[0]) + float(area.split()[0]):.12g} um2"
 
 
 def charge_passing(node: Map, above: dict[str, Any], actions: Sequence[str], machine: AccelForgeMachine) -> None:
     """Add the energies of some actions, of each word that passes a part, to the network above it."""
     passing = above.setdefault("fanout", {}).setdefault("passing", {})
+    above["fanout"].setdefault("parts", []).append(str(node.get("name")))
     for short in machine.members(node.inner("tensors"), "keep"):
         way = _direction(node, short, machine.kept)
         joule = sum(per_value_joule(node, action, short, machine) for action in actions)
@@ -263,18 +246,21 @@ def _direction(node: Map, role: str, kept: Mapping[str, frozenset[str]]) -> str:
     return way
 
 
-def close_tolls(levels: Sequence[dict[str, Any]]) -> None:
+def close_tolls(machine: AccelForgeMachine) -> None:
     """Write the energies of what passes, and what leaks."""
-    for level in levels:
+    for level in machine.levels:
         passing = level.get("fanout", {}).pop("passing", None)
         if passing is not None:
             joule = {ROLE_NAMES[short]: passing.get(short, 0.0) for short in ROLE_NAMES}
             energy: dict[str, Any] = {"transfer": {role: pj_text(each * 1e12) for role, each in joule.items()}}
             returned = pj_text(passing.get("return", 0.0) * 1e12)
-            level["fanout"]["energy"] = energy | {"return": returned, "source": _SOURCE}
+            source = machine.source(*level["fanout"].pop("parts"))
+            level["fanout"]["energy"] = energy | {"return": returned, "source": source}
+        if level.get("class") == "fanout":
+            level.setdefault("area", "0 um2")
         leak = level.pop("leak_pj", 0.0)
-        if level.pop("tolls", None):
-            level["energy"] = {"leak": pj_text(leak), "source": _SOURCE}
+        if tolls := level.pop("tolls", None):
+            level["energy"] = {"leak": pj_text(leak), "source": machine.source(*tolls)}
 
 
 def store_slices(node: Map, level: dict[str, Any], machine: AccelForgeMachine) -> None:
@@ -305,11 +291,38 @@ def stores(node: Map, level: Mapping[str, Any], machine: AccelForgeMachine) -> b
 
 
 def array_clock(nodes: Sequence[Map], machine: AccelForgeMachine) -> tuple[float | None, int]:
-    """Rate at which an array takes slices of its inputs [Hz], if the file says so, and slices of an input."""
-    cells = [node for node in nodes if node.tag == "!Memory" and "actions_scale" in node]
-    if all(node.tag != "!Toll" for node in nodes) or not cells or "cycle_period" not in machine.names:
+    """Rate at which an array takes slices of its inputs [Hz], if the file says so, and slices of an input.
+
+    It is that of the slowest part that words pass while all of the array is used.
+    """
+    if all(node.tag != "!Toll" for node in nodes) or "cycle_period" not in machine.names:
         return None, 1
-    cell = cells[-1]
-    slices = machine.number(cell, "actions_scale", 1) / machine.number(cell, "throughput_scale", 1)
-    machine.notes.append(Note(cell.mark, str(cell.get("name")), "takes one slice of its inputs in each cycle_period"))
-    return 1 / as_number("cycle_period", cell.mark, machine.names), max(1, math.ceil(slices))
+    cells = [node for node in nodes if node.tag == "!Memory" and "actions_scale" in node]
+    cell = cells[-1] if cells else nodes[-1]
+    slices = machine.number(cell, "actions_scale", 1) / machine.number(cell, "throughput_scale", 1) if cells else 1.0
+    whole, period_s = max(1, math.ceil(slices)), as_number("cycle_period", cell.mark, machine.names)
+    why = "takes one slice of its inputs in each cycle_period"
+    for name, seconds in _passing_s(nodes, machine):
+        if seconds / whole > period_s * (1 + 1e-9):
+            period_s, why = (
+                seconds / whole,
+                f"takes a slice of its inputs in {seconds / whole:.4g} s, as fast as {name}",
+            )
+    machine.notes.append(Note(cell.mark, str(cell.get("name")), why))
+    return 1 / period_s, whole
+
+
+def _passing_s(nodes: Sequence[Map], machine: AccelForgeMachine) -> Iterator[tuple[str, float]]:
+    """Seconds in which the words that all of an array takes, or gives, at once pass each part."""
+    below = {"input": 1, "output": 1}  # words that differ, below an instance
+    for node in reversed(nodes):
+        read = actions_of(node).get("read", Map(node.mark)) if node.tag == "!Toll" else Map(node.mark)
+        alone_s = machine.number(read, "latency", 0)
+        rate_hz = machine.number(read, "throughput", 1 / alone_s if alone_s else math.inf)
+        rate_hz *= machine.number(node, "throughput_scale", 1) * machine.number(node, "n_parallel_instances", 1)
+        for role in machine.members(node.inner("tensors"), "keep") & below.keys() if rate_hz < math.inf else ():
+            yield str(node.get("name")), actions_per_value(node, read, role, machine) * below[role] / rate_hz
+        for spatial in node.rows("spatial"):
+            size = machine.number(spatial, "fanout") // machine.number(spatial, "usage_scale", 1)
+            reused = re.split(r"[\s|]+", f"{spatial.get('reuse')} {spatial.get('may_reuse')}")
+            below = {role: words if role in reused else words * max(1, int(size)) for role, words in below.items()}

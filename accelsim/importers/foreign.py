@@ -269,8 +269,9 @@ def read_foreign(
         return made
     documents = read_documents(names, variables or {})
     if kind is None:
-        found = {document.path: kind_of(document) for document in documents if not document.path.endswith(MODELS)}
-        kinds = sorted(set(filter(None, found.values())))
+        found = [(one, kind_of(one)) for one in documents if not one.path.endswith(MODELS)]
+        of_own = {kind for one, kind in found if kind and list(one.body or ()) != ["variables"]}
+        kinds = sorted(of_own or {kind for _, kind in found if kind})
         if not kinds:
             raise AccelsimError(f"{names[0]}: not a file of {listed(KINDS)}; --from says which it is")
         if len(kinds) > 1 and kinds != ["stream", "zigzag"]:  # the cores of Stream are ZigZag's

@@ -219,8 +219,8 @@ def only(documents: list[L], what: str) -> L | None:
     return documents[0] if documents else None
 
 
-Value = float | int | str | bool | frozenset[str] | None
-_LONGEST, _LARGEST, _HIGHEST_EXPONENT = 1000, 10**40, 128
+Value = float | int | str | bool | frozenset[str] | tuple[Any, ...] | Callable[..., Any] | None
+_LONGEST, _LARGEST, _HIGHEST_EXPONENT, _MOST_ITEMS = 1000, 10**40, 128, 2**16
 FILE_OF_VARIABLES = "name the file of its `variables` too"
 """What to do where a formula of Timeloop has a name without value."""
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -254,7 +254,8 @@ def work_out(text: str, names: Mapping[str, Value]) -> Value:
 
     It has numbers, names, `+ - * / // % **`, comparisons, `and or not`, `a if b else c`, and calls of `min max ceil
     floor round log log2 log10 sqrt abs int float`; of sets `& | ^ - ~`, `{a, b}` and `len`, where `~` leaves the rest
-    of `All`. Names, which may have points (`spec.problem`), stand for the values given.
+    of `All`; of lists `[a, b]`, `+`, `* 3` and `[f for a in b]`. Names, which may have points (`spec.problem`), stand
+    for the values given, and those that are functions may be called.
 
     >>> work_out("max(32, width) * 2 ** 3", {"width": 16})
     256
@@ -308,8 +309,18 @@ def _value(node: ast.expr, names: Mapping[str, Value], text: str) -> Any:
             return names[name] if name in names else of(default)
         case ast.Call(ast.Name("len"), [inside], []):
             return len(of(inside))
-        case ast.Call(ast.Name(name), arguments, []) if name in _FUNCTIONS:
+        case ast.Call(ast.Name(name), arguments, []) if name in _FUNCTIONS and name not in names:
             return _FUNCTIONS[name](*map(_number, map(of, arguments)))
+        case ast.Call(ast.Name() | ast.IfExp() as called, arguments, keywords) if isinstance(
+            called, ast.IfExp
+        ) or callable(names.get(called.id)):
+            return of(called)(*map(of, arguments), **{str(each.arg): of(each.value) for each in keywords})
+        case ast.List(items) | ast.Tuple(items):
+            return tuple(map(of, items))
+        case ast.ListComp(each, [ast.comprehension(ast.Name(name), inside, [], 0)]) if not any(
+            isinstance(part, ast.ListComp) for part in ast.walk(each)
+        ):
+            return tuple(_value(each, {**names, name: item}, text) for item in of(inside)[:_LONGEST])
     raise FormulaError(f"{quoted(text)} does more than arithmetic; it is not run")
 
 
@@ -325,6 +336,10 @@ def _bounded(calculate: Callable[..., Any], left: Any, right: Any) -> Any:
         return calculate(left, right)
     if calculate is operator.add and isinstance(left, str) and isinstance(right, str):
         return (left + right)[:_LONGEST]
+    if isinstance(left, tuple) and calculate in (operator.add, operator.mul):
+        if len(left) * (right if isinstance(right, int) else 1) > _MOST_ITEMS:
+            raise ValueError(f"a list of more than {_MOST_ITEMS} items")
+        return calculate(left, right)
     if calculate is operator.pow and abs(_number(right)) > _HIGHEST_EXPONENT:
         raise ValueError(f"an exponent above {_HIGHEST_EXPONENT}")
     value = calculate(_number(left), _number(right))
