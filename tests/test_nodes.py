@@ -33,7 +33,7 @@ from accelsim.search.stopping import Budget
 from tests.brute import FREE, product, truth
 from tests.effort import many
 from tests.problems import problem
-from tests.strategies import with_engines, with_overlaps
+from tests.strategies import with_engines, with_latencies, with_overlaps
 from tests.switches import coarsen, switched
 from tests.test_systolic import some_instruction
 
@@ -186,7 +186,12 @@ def with_streams(machine, einsum, rng):
     return machine
 
 
-@pytest.mark.parametrize("slower", [with_engines, with_overlaps, with_streams])
+def with_late_words(machine, einsum, rng):
+    """Fills that do not all overlap, whose first words come late."""
+    return with_latencies(with_overlaps(machine, einsum, rng), rng)
+
+
+@pytest.mark.parametrize("slower", [with_engines, with_overlaps, with_late_words, with_streams])
 def test_best_uneven_mapping__is_that_of_brute_force_where_tiles_take_time(slower):
     seeds = [*range(PROBLEMS // 5), NO_COST_TO_MOVE]
     assert sum(check_best(seed, [list(POWERS)[seed % 3]], slower=slower) for seed in seeds) > 0
