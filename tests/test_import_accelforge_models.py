@@ -200,10 +200,17 @@ def test_parts__that_neither_models_nor_table_have_are_refused_by_name(macros, w
         (
             "n_bits: adc_resolution\n",
             "n_bits: one\n      one: n_bits\n",
-            "'one' has no value; give names",
+            "'one' has no value; give it one under",
         ),
         ("n_bits: adc_resolution\n", "n_bits: adc_resolution +\n", "'adc_resolution .' is no formula"),
         ("component_class: ADC\n", "component_class: Adding9\n", "no energies of ADC .Adding9.: "),
+        (
+            "1e-7 * voltage_latency_scale",
+            "0 * voltage_latency_scale",
+            "1 / cycle_period .* cannot be worked out: float division by zero",
+        ),
+        ("usage_scale: n_weight_slices", "usage_scale: 0", "a number from 1 on, got 0"),
+        ("reuse: output\n      min_usage: 1", "reuse: output\n      min_usage: 2", "a number from 0 to 1, got 2"),
     ],
 )
 def test_attributes__without_a_value_are_refused_where_they_stand(macros, old, new, message):

@@ -173,7 +173,7 @@ def test_formula__equals_arithmetic(text, value):
 
 
 @pytest.mark.parametrize(
-    "text", ["__import__('os')", "w.real", "(lambda: 1)()", "[1] * 9", "'a' * 9", "9 ** 999", "1 / 0"]
+    "text", ["__import__('os')", "w.real", "(lambda: 1)()", "[1] * 99999", "'a' * 9", "9 ** 999", "1 / 0"]
 )
 def test_formula__does_nothing_but_arithmetic(text):
     with pytest.raises(FormulaError):

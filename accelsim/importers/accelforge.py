@@ -458,7 +458,10 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         elif reused != ["All"]:
             machine.notes.append(spatial.note("may_reuse", "all tensors are multicast and reduced"))
         fanout[axis] = made
-        least = math.ceil(machine.number(spatial, "min_usage", 0) * size)
+        usage = machine.number(spatial, "min_usage", 0)
+        if not 0 <= usage <= 1:
+            raise spatial.refuse("min_usage", f"expected a number from 0 to 1, got {usage:g}")
+        least = math.ceil(usage * size)
         machine.axes.append(SpatialAxis(spatial, name, above["name"], axis, size, least))
     return math.prod(scales)
 

@@ -299,8 +299,13 @@ def array_clock(nodes: Sequence[Map], machine: AccelForgeMachine) -> tuple[float
         return None, 1
     cells = [node for node in nodes if node.tag == "!Memory" and "actions_scale" in node]
     cell = cells[-1] if cells else nodes[-1]
-    slices = machine.number(cell, "actions_scale", 1) / machine.number(cell, "throughput_scale", 1) if cells else 1.0
-    whole, period_s = max(1, math.ceil(slices)), as_number("cycle_period", cell.mark, machine.names)
+    slices, period_s = 1.0, as_number("cycle_period", cell.mark, machine.names)
+    if cells:
+        slices = machine.number(cell, "actions_scale", 1) / (machine.number(cell, "throughput_scale", 1) or math.nan)
+    if not (0 < slices < math.inf and 0 < period_s < math.inf):
+        what = f"expected slices and a cycle_period above 0, got {slices:g} and {period_s:g}"
+        raise cell.refuse("actions_scale", what)
+    whole = math.ceil(slices)
     why = "takes one slice of its inputs in each cycle_period"
     for name, seconds in _passing_s(nodes, machine):
         if seconds / whole > period_s * (1 + 1e-9):
@@ -323,6 +328,6 @@ def _passing_s(nodes: Sequence[Map], machine: AccelForgeMachine) -> Iterator[tup
         for role in machine.members(node.inner("tensors"), "keep") & below.keys() if rate_hz < math.inf else ():
             yield str(node.get("name")), actions_per_value(node, read, role, machine) * below[role] / rate_hz
         for spatial in node.rows("spatial"):
-            size = machine.number(spatial, "fanout") // machine.number(spatial, "usage_scale", 1)
+            size = machine.number(spatial, "fanout") // max(1, machine.number(spatial, "usage_scale", 1))
             reused = re.split(r"[\s|]+", f"{spatial.get('reuse')} {spatial.get('may_reuse')}")
             below = {role: words if role in reused else words * max(1, int(size)) for role, words in below.items()}

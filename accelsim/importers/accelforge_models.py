@@ -16,7 +16,7 @@ from typing import Any
 
 from accelsim.importers.accelforge_arrays import ACTIONS, SCALES, AccelForgeMachine, actions_of, is_known
 from accelsim.importers.documents import Map, Seq, refuse
-from accelsim.importers.values import FormulaError, Value, read_all, work_out
+from accelsim.importers.values import FormulaError, UndefinedNameError, Value, read_all, work_out
 from accelsim.inputs.errors import AccelsimError, InputError, Problem
 
 Encoded = Sequence[tuple[tuple[int, ...], float]]
@@ -157,7 +157,8 @@ def _attributes(written: Map, names: Mapping[str, Value]) -> dict[str, Value]:
             try:
                 found[key] = plain_value(written[key], known, waiting)
             except FormulaError as error:
-                wrong[key] = Problem(written.where(key), str(error), "give names a value under `variables`")
+                hint = "give it one under `variables`" if isinstance(error, UndefinedNameError) else ""
+                wrong[key] = Problem(written.where(key), str(error), hint)
     if missing := [wrong[key] for key in written if key not in found]:
         raise InputError(missing)
     return found
