@@ -278,7 +278,7 @@ def test_command__writes_beside_the_result_and_reads_back(run, tmp_path):
         (["timeloop", "absent"], "absent: no such file or folder"),
         (["timeloop", "eyeriss", "gemm"], "expected the folder of a result, or ARCH WORKLOAD MAPPING, got 2 names"),
         (["timeloop", "eyeriss", "conv", "eyeriss_row_stationary"], "-o names the folder to write"),
-        (["maestro", "absent"], "invalid choice"),
+        (["maestro", "absent"], "no exporter 'maestro'; exporters: timeloop, zigzag, accelforge"),
         (["timeloop", "."], "holds no result.json"),
     ],
 )

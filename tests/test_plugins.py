@@ -120,4 +120,4 @@ def test_estimator__gives_energies_with_its_package_as_source(package, tmp_path,
 @pytest.mark.parametrize("command", ["export mine RESULT", "import --from mine RESULT"])
 def test_names__that_nobody_brings_are_refused(capsys, command):
     assert cli.main(command.split()) == 2
-    assert "timeloop, accelforge" in capsys.readouterr().err.replace("zigzag, stream, ", "")
+    assert "porters: timeloop, zigzag, " in capsys.readouterr().err
