@@ -66,8 +66,11 @@ class Note:
 class Map(dict[str, Any]):
     """A map of a file: where it begins, where each key stands, and its tag, such as `!Component`.
 
-    `size` and `depth` count what YAML has in it, an alias as what it stands for.
+    `size` and `depth` count what YAML has in it, an alias as what it stands for. `anchored`: whether it has an anchor,
+    by which other places may have it.
     """
+
+    anchored = False
 
     def __init__(
         self, mark: Mark, tag: str = "", held: Mapping[str, Any] | None = None, marks: Mapping[str, Mark] | None = None
@@ -107,7 +110,9 @@ class Map(dict[str, Any]):
 
 
 class Seq(list[Any]):
-    """A list of a file: where it begins, its tag, and its `size` and `depth` as those of a map."""
+    """A list of a file: where it begins, its tag, and `size`, `depth` and `anchored` as those of a map."""
+
+    anchored = False
 
     def __init__(self, mark: Mark, tag: str = "", held: Iterable[Any] = ()) -> None:
         super().__init__(held)
@@ -348,6 +353,7 @@ class _DocumentBuilder:
             value = made(self.mark(event), self._tag(event))
             if event.anchor:
                 self.anchors[event.anchor] = value
+                value.anchored = True
             self.open.append(value)
             self.keys.append(None)
             value.depth = 1
