@@ -87,7 +87,7 @@ def best_with_zeros(
         return not each.valid, goal.value(each.energy_pj, each.cycles)
 
     best = min(known, key=rank)
-    why, bound, machines = next(_refused(search, constraints), ""), math.inf, list[Relaxed]()
+    why, bound, proved, machines = next(_refused(search, constraints), ""), math.inf, math.inf, list[Relaxed]()
     if not why:
         try:
             machines = relax(architecture, einsum)
@@ -110,9 +110,9 @@ def best_with_zeros(
             one_cycle = (powers[0] * leaks + powers[1]) / (last.cycles * relaxed.cycle)
             if rank(best) <= (False, least * (1.0 + one_cycle + _ROUNDING)):
                 break
-        else:
-            why = "what zeros save depends on its tiles"
-        bound = min(bound, least)
+        bound, proved = min(bound, least), min(proved, least * (1.0 + one_cycle + _ROUNDING))
+    if not why and rank(best) > (False, proved):
+        why = "what zeros save depends on its tiles"
     value = rank(best)[1]
     return BestWithZeros(best, goal.name, value, min(bound, value) if machines else 0.0, why)
 

@@ -420,6 +420,7 @@ def make_options(
     fanout = [int(size) for size in c.fanout[level]]
     x = _tuples(space, Slot(level, "x"), fanout[0])
     y = _tuples(space, Slot(level, "y"), fanout[1])
+    memory = max(memory, LEAST_BYTES)
     pair_bytes, option_bytes = 2 * x.itemsize, 3 * x[0].nbytes + (2 * c.relevant.shape[0] + 2) * x.itemsize
     if len(x) * len(y) > min(MOST_PAIRS, memory / pair_bytes):
         name = space.encoded.architecture.levels[level].name
