@@ -85,10 +85,8 @@ def main() -> None:
             for objective in arguments.objective:
                 goal = Objective.parse(objective)
                 descent = Descent(space, terms_of(goal), seed=1, workers=2)
-                end = time.monotonic() + arguments.reference
-                while time.monotonic() < end:
-                    descent.go(descent.workers, end)
-                best = descent.best.value if descent.best else float("inf")
+                walked = descent.go_on(time.monotonic() + arguments.reference)
+                best = walked.value if walked else float("inf")
                 answers = []
                 for seconds in arguments.seconds:
                     begun = time.monotonic()

@@ -1,8 +1,8 @@
 """Devices of the exact search that small problems hardly reach, set at random.
 
-Walks mostly find the optimum before the search begins, and so hide bounds that are too high. Coarser tables are for
-large spaces, and waves of root shapes come after more work than a small problem takes. Whatever their settings, the
-search finds and proves the same optimum. Kernels hold none of these constants: nothing is compiled anew.
+Walks mostly find the optimum before the search begins, and so hide bounds that are too high. Finer tables and waves of
+root shapes come after more work than a small problem takes. Whatever their settings, the search finds and proves the
+same optimum. Kernels hold none of these constants: nothing is compiled anew.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ import pytest
 from accelsim.search import descent
 from accelsim.search.descent import Descent
 from accelsim.search.exact import bounds, optimum, relaxation, solve
-from accelsim.search.exact.relaxation import Relaxation
 
 SWITCHES: tuple[tuple[Any, dict[str, tuple[Any, ...]]], ...] = (
+    (relaxation, {"NODES_AN_ENTRY": (-1.0, 0.01), "ENTRIES_A_TABLE": (0,)}),
+    (relaxation, {"FAR_MORE": (-1.0,), "MOST_ONCE": (-1, 5)}),
+    (relaxation, {"MUCH": (-1.0,), "SMALL_TABLES": (0,)}),
     (relaxation, {"FEW_SHAPES": (0,), "SPREADS": (1, 2)}),
     (bounds, {"MOST_COARSE": (0,)}),
     (solve, {"SMALL": (0,), "FIRST_WAVE": (1, 3), "PIECES": (2, 8)}),
-    (optimum, {"ROOMS": ((1, 4, 4096),)}),
+    (solve, {"MEMO": (8, 64)}),
+    (optimum, {"MOST_NODES": (0,), "ROOMS": ((1, 4, 4096),)}),
 )
 """Constants, and values that bring their devices into small problems; those of a row mostly come together."""
 
@@ -40,13 +43,6 @@ def draw(seed: int, *, low: bool = False) -> dict[str, Any]:
     return drawn
 
 
-def coarsen(patch: pytest.MonkeyPatch) -> None:
-    """Let searches have the coarsest tables, as if all others were too large: of the lower corner alone."""
-    stages = Relaxation._stages
-    patch.setattr(Relaxation, "_stages", lambda *arguments: [*stages(*arguments)][-1:])
-    patch.setattr(bounds, "MOST_COARSE", 0)
-
-
 @contextmanager
 def switched(seed: int, *, low: bool = False) -> Iterator[dict[str, Any]]:
     """Set the devices as a seed says."""
@@ -55,8 +51,6 @@ def switched(seed: int, *, low: bool = False) -> Iterator[dict[str, Any]]:
         for name, value in drawn.items():
             if name != "walks":
                 patch.setattr(name, value)
-        if "accelsim.search.exact.bounds.MOST_COARSE" in drawn:
-            coarsen(patch)
         if drawn["walks"] == "off":
             patch.setattr(Descent, "go", lambda *_: None)
         elif drawn["walks"] == "poor":

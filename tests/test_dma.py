@@ -280,7 +280,7 @@ def spilling(seed: int) -> tuple[Architecture, Einsum, Constraints]:
 
 
 @pytest.mark.parametrize("seed", [123, 292, 310, 342])
-def test_exact__equals_brute_force_where_partial_sums_pass_an_engine(seed):
+def test_exact__remembers_which_partial_sums_an_engine_has_moved(seed):
     """One order of the outermost loops saves words of inputs, another one partial sums, which take longer."""
     case = spilling(seed)
     known = truth(*case, MOST_SPILLING)

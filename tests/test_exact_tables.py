@@ -1,4 +1,4 @@
-"""The tables of the exact mapper: what they bound, and that no use of them loses a mapping."""
+"""The tables and the memo of the exact mapper: what they bound, and that no use of them loses a mapping."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds, orders, solve
-from accelsim.search.exact.layout import layout_of
+from accelsim.search.exact import bounds, mapper, memo_kernel, orders, relaxation, solve
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
@@ -26,7 +25,6 @@ from accelsim.search.exact.worth import Known, narrow_energies
 from accelsim.search.mapper import map_einsum
 from tests.brute import product, truth
 from tests.problems import MOST, problem, with_least_use
-from tests.switches import coarsen
 from tests.test_exact import FIRST, SAME, Problem, same
 
 TABLES = 300
@@ -72,10 +70,14 @@ def check_fastest(case: Problem, seed: int) -> bool:
 def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
     """What the tables alone prove never exceeds the least value, with all factors of some valid mapping fixed.
 
-    In half of the groups by the tables that only large spaces have.
+    In half of the groups after the tables that only large spaces begin with, in others by those without words that
+    come back.
     """
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)  # all finer tables
+    if group % 3 == 1:
+        monkeypatch.setattr(relaxation, "FAR_MORE", -1.0)
     if group % 2:
-        coarsen(monkeypatch)
+        monkeypatch.setattr(bounds, "MOST_COARSE", 0)
     for seed in range(FIRST + group, FIRST + TABLES, 10):
         case = problem(seed)
         known = truth(*case, MOST)
@@ -95,9 +97,59 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
 
 
-def test_solver__searches_several_times_by_the_same_tables(monkeypatch):
+def test_tables_without_words_that_come_back__give_way_at_once_where_all_roots_look_alike(monkeypatch):
+    monkeypatch.setattr(relaxation, "FAR_MORE", -1.0)
+    monkeypatch.setattr(relaxation, "ONCE_AN_ENTRY", 1e3)
+    refine, explore, roots = Relaxation.refine, Solver._explore, Relaxation.roots
+    events = []
+
+    def noted_refine(*arguments):
+        events.append("finer")
+        refine(*arguments)
+
+    def noted_explore(solver, *arguments):
+        events.append("search")
+        explore(solver, *arguments)
+
+    def noted_roots(*arguments):
+        found = roots(*arguments)
+        if not events:
+            values = found[1].tolist() or [0.0]
+            alike = len(values) > 1 and max(values) == pytest.approx(min(values), rel=1e-9)
+            events.append("alike" if alike else "apart")
+        return found
+
+    monkeypatch.setattr(Relaxation, "refine", noted_refine)
+    monkeypatch.setattr(Solver, "_explore", noted_explore)
+    monkeypatch.setattr(Relaxation, "roots", noted_roots)
+    seen = []
+    for seed in range(FIRST, FIRST + 60):
+        case = problem(seed)
+        events.clear()
+        solver = Solver(MapSpace(encode(case[0], case[1])))
+        if solver.relaxation.filled.stage.stays:
+            solver.search(objective=product(1.0, 0.0))
+            seen.append(tuple(events[:2]))
+
+    seen = [each for each in seen if len(each) > 1]  # others have no valid mapping
+    assert set(seen) == {("alike", "finer"), ("apart", "search")}
+
+
+@pytest.mark.parametrize("nodes", [0.02, 0.05])
+def test_finer_tables__that_come_in_between_lose_no_mapping(nodes, monkeypatch):
+    """Root shapes looked through before are left out, those in which the search was stopped are not."""
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", nodes)
+    monkeypatch.setattr(relaxation, "ENTRIES_A_TABLE", 0)
     monkeypatch.setattr(solve, "SMALL", 0)
     monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    refine, settled, stopped = Relaxation.refine, 0, 0
+
+    def noted(*arguments):
+        nonlocal settled, stopped
+        settled, stopped = settled + int(solver.settled.sum()), stopped + 1
+        refine(*arguments)
+
+    monkeypatch.setattr(Relaxation, "refine", noted)
     for seed in range(FIRST, FIRST + 240):
         case = problem(seed)
         known = truth(*case, MOST)
@@ -111,6 +163,8 @@ def test_solver__searches_several_times_by_the_same_tables(monkeypatch):
         fewer = solver.search(objective=product(0.0, 1.0), limit=known.best(0.0, 1.0) - 1)
         assert (fewer.stop, fewer.found.many[0]) == ("exhausted", 0), seed
         assert fewer.bound >= known.best(0.0, 1.0), seed
+    assert settled > 10
+    assert stopped > 10
 
 
 def words_on_the_way() -> Problem:
@@ -160,6 +214,7 @@ def test_cycles__are_looked_for_below_those_of_the_mapping_known(monkeypatch):
         limits.extend([options.get("limit")] * (options["objective"].alone == "cycles"))
         return search(solver, **options)
 
+    monkeypatch.setattr(mapper, "widest", lambda *_: None)
     monkeypatch.setattr(Solver, "search", noted)
     for seed in range(FIRST, FIRST + 40):
         case = problem(seed)
@@ -173,11 +228,12 @@ def test_cycles__are_looked_for_below_those_of_the_mapping_known(monkeypatch):
     assert best > 5
 
 
-def test_tables__charge_sums_of_parts_their_width():
+def test_tables__charge_sums_of_parts_their_width(monkeypatch):
     """Where networks split a reduction, all sums are wide, also those that each instance takes in but once.
 
     So with all factors fixed the tables leave nothing open: 8 registers, each with one product of 32 bits an output.
     """
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
     pj = {"read": "2 pJ", "write": "2 pJ", "source": "test"}
     levels = [
         {"name": "DRAM", "class": "DRAM", "word": "8 bit", "fanout": {"x": 8}, "energy": pj},
@@ -262,6 +318,31 @@ def test_nodes_of_a_level__share_its_room_for_partial_sums(psums, lack_room):
     assert {each.tight for each in beside} == {lack_room}
 
 
+def test_memo__drops_nodes_and_changes_no_optimum(monkeypatch):
+    """With no room, with room for one set of places, which each node fights for, and with all of it.
+
+    In the last seeds nodes differ in nothing but in what networks share.
+    """
+    nodes = {0: 0, memo_kernel.PLACES: 0, solve.MEMO: 0}
+    for seed in (*range(80), 156, 296, 566, 923, 974):
+        machine, einsum, constraints = problem(seed)
+        known = truth(machine, einsum, constraints, MOST)
+        if known is None or not known.valid:
+            continue
+        space = MapSpace(encode(machine, einsum), constraints)
+        for places in nodes:
+            monkeypatch.setattr(solve, "MEMO", places)
+            for power in ((1.0, 0.0), (1.0, 1.0)):
+                solver = Solver(space, cycles=power[1] > 0)
+                outcome = solver.search(objective=product(*power))
+
+                assert same(float(outcome.found.value[0]), known.best(*power)), (seed, places, power)
+                nodes[places] += outcome.nodes
+
+    assert list(nodes.values()) == sorted(nodes.values(), reverse=True)
+    assert nodes[solve.MEMO] < nodes[0]
+
+
 @pytest.mark.parametrize("group", range(4))
 def test_tables__cost_no_more_for_still_than_for_anything_else(group):
     """What the search takes for the loops of a block before it has put them in order."""
@@ -272,12 +353,11 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
         if known is None or not known.valid:
             continue
         bounds = Relaxation(MapSpace(encode(machine, einsum), constraints)).filled.energy
-        layout = layout_of(bounds.grid)
-        windows += layout.structure.window >= 0
+        windows += bounds.structure.window >= 0
         still = (orders.STATIONARY,) * len(einsum.tensors)
         for level in range(len(machine.levels)):
-            pairs = [(bounds.around[level], layout.numbers[level][still][0])]
-            pairs += [(bounds.inside[level], layout.numbers[level][still][1])] if level else []
+            pairs = [(bounds.around[level], bounds.around_number(level, still))]
+            pairs += [(bounds.inside[level], bounds.numbers[level][still][1])] if level else []
             for table, number in pairs:
                 least = table.values.min(axis=1)
                 assert (table.values[:, number] <= least + SAME * np.abs(least)).all(), (seed, level)

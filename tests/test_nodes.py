@@ -15,7 +15,7 @@ import pytest
 from accelsim import load_architecture, load_constraints, load_mapping, load_workload
 from accelsim.inputs import nodes
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError
+from accelsim.inputs.errors import AccelsimError, InputError, NoValidMappingError, TablesTooLarge
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange_for, fold, with_nodes
@@ -24,7 +24,7 @@ from accelsim.model.encode import decode_mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
-from accelsim.search.exact import bounds, front, optimum, parts
+from accelsim.search.exact import bounds, front, optimum, parts, relaxation
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.exact.worth import Known
@@ -34,12 +34,12 @@ from tests.brute import FREE, product, truth
 from tests.effort import many
 from tests.problems import problem
 from tests.strategies import with_engines, with_latencies, with_overlaps
-from tests.switches import coarsen, switched
+from tests.switches import switched
 from tests.test_systolic import some_instruction
 
 PROBLEMS = many("UNEVEN_PROBLEMS", 210)
 ROOMS, TO_A_WORD = 100, (115, 153)
-"""Problems with little room, and two in which a single word of room matters."""
+"""Problems whose tables tell classes of room apart, and two in which a single word of room matters."""
 GROUPS = 12
 NO_COST_TO_MOVE = 182
 """A problem with a tensor that the engines of `with_engines` move at no cost."""
@@ -114,7 +114,7 @@ def check_best(seed, objectives, few=FEW, slower=None):
 def test_best_uneven_mapping__is_that_of_brute_force(group, monkeypatch):
     """In every third group with the tables that only large spaces begin with."""
     if group % 3 == 0:
-        coarsen(monkeypatch)
+        monkeypatch.setattr(bounds, "MOST_COARSE", 0)
     seeds = range(group, PROBLEMS, GROUPS)
     assert sum(check_best(seed, [list(POWERS)[seed // GROUPS % 3]]) for seed in seeds) > 0
 
@@ -150,9 +150,10 @@ def _energy(rng, *pj):
 
 
 @pytest.mark.parametrize("group", range(2))
-def test_tables_of_little_room__bound_all_mappings_from_below(group):
-    """Nothing else is known but what a mapping may cost."""
-    looked = 0
+def test_classes_of_room__bound_all_mappings_from_below(group, monkeypatch):
+    """They are told apart in the first tables here, and nothing else is known but what a mapping may cost."""
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    closer = 0
     for seed in (*range(group, ROOMS, 2), TO_A_WORD[group]):
         rng = random.Random(seed)
         found = uneven_mappings(*little_room(rng), most=100_000)
@@ -163,16 +164,42 @@ def test_tables_of_little_room__bound_all_mappings_from_below(group):
         asked, least = product(*POWERS[objective]), known.values(*POWERS[objective])[chosen].min(initial=math.inf)
         if not math.isfinite(least):
             continue
-        limit = least * rng.choice([1 + 1e-9, 1.3])
+        limit, roots = least * rng.choice([1 + 1e-9, 1.3]), []
         best = Known(asked, limit, np.full(3, math.inf)) if rng.random() < 0.5 else None
-        solver = Solver(MapSpace(known.encoded, FREE), cycles=objective != "energy", known=best)
+        for told in (True, False):
+            solver = Solver(MapSpace(known.encoded, FREE), cycles=objective != "energy", known=best)
+            solver.relaxation.may_tell_rooms &= told
 
-        outcome = solver.search(objective=asked, limit=limit)
+            outcome = solver.search(objective=asked, limit=limit)
 
-        assert math.isclose(float(outcome.found.value[0]), least, rel_tol=1e-9), seed
-        assert outcome.root_bound <= least * (1 + 1e-9), seed
-        looked += 1
-    assert looked > 10
+            assert math.isclose(float(outcome.found.value[0]), least, rel_tol=1e-9), seed
+            assert outcome.root_bound <= least * (1 + 1e-9), seed
+            roots.append(outcome.root_bound)
+        closer += roots[0] > roots[1] * (1 + 1e-9)
+    assert closer > 1
+
+
+def test_tables_of_room__that_are_too_large_give_way_to_others_as_fine(monkeypatch):
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    fill, refused, asked = relaxation.TableProblem.fill, 0, product(1.0, 0.0)
+
+    def fill_without(tables, stage, *arguments):
+        nonlocal refused
+        if stage.grid.rooms:
+            refused += 1
+            raise TablesTooLarge("too many")
+        return fill(tables, stage, *arguments)
+
+    monkeypatch.setattr(relaxation.TableProblem, "fill", fill_without)
+    for seed in range(20):
+        found = uneven_mappings(*little_room(random.Random(seed)), most=100_000)
+        if found is None or not found[0].valid:
+            continue
+        solver = Solver(MapSpace(found[0].encoded, FREE))
+        coarse, before = solver.relaxation.may_be_finer, refused
+        solver.search(objective=asked)
+        assert solver.relaxation.filled.stage.copies or not (coarse and refused > before), seed
+    assert refused > 2
 
 
 def with_streams(machine, einsum, rng):

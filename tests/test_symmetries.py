@@ -102,8 +102,7 @@ def test_symmetries__of_dimensions_of_which_all_or_none_leave_remainders(bound, 
 def tables_of(space: MapSpace, known: Known | None) -> tuple[Bounds, int]:
     """The tables of a space, and how many classes of orders fill them."""
     layout.layout_of.cache_clear()
-    make_grid.cache_clear()
-    found = Relaxation(space, known=known).filled.energy
+    found = Relaxation(space, known=known, grid=dataclasses.replace(make_grid(space))).filled.energy
     blocks = [layout.layout_of(found.grid).blocks(level, frozenset()) for level in range(1, len(found.around))]
     return found, sum(len(alike) for each in blocks for _, alike in each.classes)
 

@@ -12,12 +12,13 @@ import yaml
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import TablesTooLarge
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY, Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import bounds
+from accelsim.search.exact import bounds, plan, relaxation
 from accelsim.search.exact.optimum import result_of
 from accelsim.search.exact.relaxation import Relaxation
 from accelsim.search.exact.solve import Solver
@@ -37,7 +38,7 @@ SHARES = (0.0, 0.03, 0.3)
 
 def states(tables: Relaxation, mapping: Mapping) -> list[tuple[str, int, tuple[int, ...], int]]:
     """Kind of table, level, parents and shape of all states that a mapping goes through."""
-    encoded, shapes = tables.space.encoded, tables.grid.shapes
+    encoded, shapes = tables.problem.space.encoded, tables.grid.shapes
     tile = dict.fromkeys(encoded.dims, 1)
     shape_of: dict[tuple[str, int], int] = {}
     for level in range(len(mapping.levels) - 1, -1, -1):
@@ -63,7 +64,7 @@ def _is_tight(
     tables: Relaxation, mapping: Mapping, parents: tuple[int, ...], shape_of: dict[tuple[str, int], int]
 ) -> bool:
     """Whether the level that the output comes from has no room for partial sums."""
-    encoded = tables.space.encoded
+    encoded = tables.problem.space.encoded
     c, level = encoded.constants, parents[int(encoded.constants.output[0])]
     if level == 0:
         return False
@@ -82,9 +83,9 @@ def dropped(
     tables = Relaxation(
         MapSpace(encode(*case[:2]), case[2]), cycles=objective is not LEAST_ENERGY, known=Known(objective, most, FREE)
     )
-    if seed % 2:  # and tables that tell no copies of the output apart
-        stage = replace(tables.filled.stage, copies=False)
-        tables.filled = tables.fill(stage, None, {})
+    if tables.may_be_finer and seed % 2:  # and tables that tell copies of the output apart
+        stage = replace(tables.filled.stage, copies=True)
+        tables.filled = tables.problem.fill(stage, None, {})
     told = False
     for number in np.flatnonzero(known.worth(objective) <= most).tolist()[:200]:
         mapping = known.mapping(number)
@@ -120,8 +121,9 @@ WINDOWS = ((), (), (), (307, 349))
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_states_that_are_worth_it__are_enough_for_the_optimum(group):
-    """Without walks, which hide what is left out; half of the problems have coarser tables."""
+def test_choices_that_are_worth_it__are_enough_for_the_optimum(group, monkeypatch):
+    """Without walks, which hide what is left out; half of the problems have finer tables."""
+    monkeypatch.setattr(plan, "ALIKE", 0.0)
     for seed in (*range(group, 240, 4), *WINDOWS[group]):
         case = problem(seed, MOST)
         known = truth(*case, MOST)
@@ -133,7 +135,8 @@ def test_states_that_are_worth_it__are_enough_for_the_optimum(group):
         solver = Solver(space, cycles=objective is not LEAST_ENERGY, known=Known(objective, best * (1 + 1e-10), FREE))
         if seed % 8 > 3:
             tables = solver.relaxation
-            tables.filled = tables.fill(replace(tables.filled.stage, copies=False), None, {})
+            tables.filled = tables.problem.fill(replace(tables.filled.stage, copies=True), None, {})
+            tables.may_be_finer = False
         outcome = solver.search(objective=objective, limit=best * 1.3)
 
         assert math.isclose(float(outcome.found.value[0]), best, rel_tol=1e-9), seed
@@ -241,12 +244,10 @@ def test_tables_that_are_too_large__leave_out_what_coarse_ones_find_not_worth_it
     least = Solver(space, cycles=True).search(objective=LEAST_EDP).found
     known = Known(LEAST_EDP, float(least.value[0]) * (1 + 1e-9), FREE)
     whole = Relaxation(space, cycles=True, known=known)
-    tables = (*whole.filled.energy.around, *whole.filled.energy.inside)
-    dense = sum(table.place.size * table.lanes for table in tables)
 
     monkeypatch.setattr(bounds, "WORTH_IT", 1)  # what there is no room for is not begun with
 
-    solver = Solver(space, cycles=True, known=known, memory=int(2.4 * dense * 8))
+    solver = Solver(space, cycles=True, known=known, memory=int(2.4 * whole.filled.energy.dense * 8))
 
     assert solver.relaxation.filled.stage.spreads == whole.filled.stage.spreads > 1
     assert solver.search(objective=LEAST_EDP).found.value[0] == least.value[0]
@@ -272,3 +273,44 @@ def test_states_are_dropped_by_the_corner_at_which_networks_leave_least(monkeypa
     for place, states in every.items():
         assert all((alone[place][parents] == live).all() for parents, live in states.items())
     assert any(not live.all() for states in alone.values() for live in states.values())
+
+
+@pytest.mark.parametrize("too_large", [False, True])
+def test_large_tables_that_tell_copies_apart__come_at_once_if_copies_count(too_large, monkeypatch):
+    """Not first those of both corners alone; these come only if the others do not fit."""
+    monkeypatch.setattr(bounds, "MOST_COARSE", 0)
+    monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
+    monkeypatch.setattr(relaxation, "MUCH", -1.0)
+    monkeypatch.setattr(relaxation, "SMALL_TABLES", 10**9)
+    space = MapSpace(encode(load_architecture("simba"), load_workload("gemm").layers[0]))
+    best = Solver(space).search().found.value[0]
+    made = []
+
+    def make(grid, spreads, pj, deadline, *, fine, corners, **options):
+        if fine and too_large:
+            raise TablesTooLarge("fine tables")
+        found = bounds.make_bounds(grid, spreads, pj, deadline, fine=fine, corners=corners, **options)
+        made.append((fine, found.corners))
+        return found
+
+    monkeypatch.setattr(relaxation, "make_bounds", make)
+
+    assert Solver(space).search().found.value[0] == best
+    assert made[:2] == [(False, False), (not too_large, True)]
+
+
+def test_tables_that_take_longer_to_make__come_after_more_nodes():
+    space = MapSpace(encode(load_architecture("simba"), load_workload("gemm").layers[0]))
+    tables = Relaxation(space)
+    spreads = sum(
+        len(network.tiles) * len(options.spread) * len(table.contexts)
+        for network, options, table in zip(
+            tables.filled.energy.networks, tables.grid.options, tables.filled.energy.around, strict=True
+        )
+    )
+    entries, nodes = tables.filled.energy.dense, tables.due(alike=False)
+
+    tables.filled.energy.work *= 10
+
+    assert tables.filled.energy.work == 10 * (entries + spreads)
+    assert 4 * nodes < tables.due(alike=False)

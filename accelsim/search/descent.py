@@ -112,6 +112,12 @@ class Descent:
             self._note(*job.result())
         return self.best
 
+    def go_on(self, deadline: float) -> Incumbent | None:
+        """Walk until the deadline (by `time.monotonic`)."""
+        while time.monotonic() < deadline and not asked():
+            self.go(self.workers, deadline)
+        return self.best
+
     def _walk(self, number: int) -> tuple[Walk, int]:
         """Take one walk; returns its mappings, and how many were evaluated."""
         found, steps, many, rest = make_walk(self.space), self.steps, FIRST_WALKS, number

@@ -15,7 +15,7 @@ from accelsim.model.detail import Detail
 from accelsim.model.encode import Batch, Constants, Encoded, empty_batch
 from accelsim.model.jit import jit
 from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
-from accelsim.model.records import Floats1, Floats2, Ints1, Ints2, record
+from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2, record
 from accelsim.search.value_kernel import moved_units, offchip_words, value_of, within_limits
 
 POLL = 512
@@ -40,34 +40,21 @@ def make_tally(encoded: Encoded) -> PieceTally:
 
 
 @jit
-def _enter(
-    c: Constants,
-    space: SpaceArrays,
-    terms: Floats2,
-    books: PieceTally,
-    m: Batch,
-    s: Detail,
-    status: int,
-    energy: float,
-    cycles: int,
+def _book(
+    books: PieceTally, energy: float, value: float, temporal: Ints2, order: Ints2, x: Ints2, y: Ints2, keep: Bools2
 ) -> None:
-    """Enter a mapping that was evaluated; of equally good ones the first counts."""
-    words = offchip_words(c, moved_units(c, s))
-    if status == VALID and not within_limits(space.most, energy, float(cycles), words):
-        status = UTILIZATION
-    books.tally[status] += 1
-    if status != VALID:
-        return
-    value = value_of(terms, energy, float(cycles), words, 0.0)
+    """Enter a valid mapping; of equally good ones the first counts."""
     books.value[1] = min(books.value[1], energy)
     if value < books.value[0]:
         books.value[0] = value
-        for lv in range(m.order.shape[1]):
-            for d in range(m.order.shape[2]):
-                books.best.temporal[0, lv, d], books.best.order[0, lv, d] = m.temporal[0, lv, d], m.order[0, lv, d]
-                books.best.x[0, lv, d], books.best.y[0, lv, d] = m.x[0, lv, d], m.y[0, lv, d]
-            for t in range(m.keep.shape[2]):
-                books.best.keep[0, lv, t] = m.keep[0, lv, t]
+        for lv in range(temporal.shape[0]):
+            for d in range(temporal.shape[1]):
+                books.best.temporal[0, lv, d] = temporal[lv, d]
+                books.best.order[0, lv, d] = order[lv, d]
+                books.best.x[0, lv, d] = x[lv, d]
+                books.best.y[0, lv, d] = y[lv, d]
+            for t in range(keep.shape[1]):
+                books.best.keep[0, lv, t] = keep[lv, t]
 
 
 @jit
@@ -84,12 +71,19 @@ def search_draws(
     stop: Ints1,
 ) -> int:
     """Evaluate the mappings numbered first … first + count - 1 of a draw; returns how many were seen before `stop`."""
+    temporal, order, x, y, keep = m.temporal[0], m.order[0], m.x[0], m.y[0], m.keep[0]
     for i in range(count):
         if i % POLL == 0 and stop[0]:
             return i
         draw(space, key, first + i, m, 0)
         status, energy, cycles = evaluate_one(c, m, 0, s, False)
-        _enter(c, space, terms, books, m, s, status, energy, cycles)
+        words = offchip_words(c, moved_units(c, s))
+        if status == VALID and not within_limits(space.most, energy, float(cycles), words):
+            status = UTILIZATION
+        books.tally[status] += 1
+        if status == VALID:
+            value = value_of(terms, energy, float(cycles), words, 0.0)
+            _book(books, energy, value, temporal, order, x, y, keep)
     return count
 
 
@@ -172,7 +166,13 @@ def search_all(
                 return seen
             seen += 1
             status, energy, cycles = cost(c, m, 0, s, False)
-            _enter(c, space, terms, books, m, s, status, energy, cycles)
+            words = offchip_words(c, moved_units(c, s))
+            if status == VALID and not within_limits(space.most, energy, float(cycles), words):
+                status = UTILIZATION
+            books.tally[status] += 1
+            if status == VALID:
+                value = value_of(terms, energy, float(cycles), words, 0.0)
+                _book(books, energy, value, temporal, order, x, y, keep)
             if not next_order(order, starts, loops):
                 break
     return seen

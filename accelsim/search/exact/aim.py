@@ -158,7 +158,10 @@ class Solved:
     leaves: int = 0
     table_bytes: int = 0
     stop: str = "exhausted"
+    seconds: float = 0.0
     solver: Solver | None = None
+    least_energy: bool = False
+    """Of equally good mappings the best one takes the least energy."""
     proved: float = -math.inf
     """No mapping of the space that is searched has a smaller value."""
     walked: bool = False
@@ -171,7 +174,7 @@ class Solved:
         self.nodes += outcome.nodes
         self.leaves += outcome.leaves
         self.table_bytes = max(self.table_bytes, outcome.table_bytes)
-        self.stop = outcome.stop
+        self.stop, self.seconds = outcome.stop, self.seconds + outcome.seconds
 
     @property
     def certificate(self) -> Certificate:

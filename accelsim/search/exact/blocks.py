@@ -49,7 +49,8 @@ class BlockSweep(NamedTuple):
     first: Bools1
     """bool[1]: whether loops that leave the output in place may stand inside those that move it."""
     term: Ints2
-    """int64[I, 4]: set of statuses in each of I shares of steps, for a pass that goes on as FETCH ... FURTHER."""
+    """int64[I, 4]: number of the set of statuses in each of I shares of steps, by how a pass goes on: FETCH, STOP,
+    CARRY_ON or FURTHER."""
     phase: Ints1
     """int64[I]: loop that decides how a pass goes on: FIXED, BETWEEN or TAIL."""
     mask: Bools2
@@ -60,7 +61,8 @@ class BlockSweep(NamedTuple):
     step: Ints1
     """int64[D]: positions by which one step of the dimension moves the window."""
     further: Ints1
-    """int64[*]: spreads of the incoming dimension by networks outside; empty if the tile may end where it was."""
+    """int64[*]: by how much networks outside may spread the dimension of the incoming step; empty if the tile may also
+    end where it was."""
 
 
 @record
@@ -84,7 +86,8 @@ class SweepArrays(NamedTuple):
     """float64[1]: iterations of the reduction that a tile must cover before loops of the block may move the output,
     because its parent has no room for partial sums; 0 if it has."""
     inside: Floats2
-    """float64[Q, S * N]: cost to go inside the block for each set of statuses; the N tables lie side by side."""
+    """float64[Q, S * N]: cost to go inside the block for each set of statuses; the N tables lie next to each other for
+    each shape."""
     bound: Ints1
     """int64[D]: scratch: bounds of the loops over counted dimensions."""
     offsets: Ints1

@@ -20,7 +20,7 @@ from accelsim.search.exact.network_kernel import sweep_network
 from accelsim.search.exact.plan import TablePlan
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, CostTable
-from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, turn
+from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, look_inside, turn
 from accelsim.search.exact.worth import Worth
 
 MOST_SPREAD_TILES = 30_000_000
@@ -71,13 +71,15 @@ class BoundsMaker(TablePlan):
             tiles = tiles[self.layout.mirror.half[tiles]]
             if level < self.levels - 1 and live.any():
                 tiles = tiles[live[:, tiles].any(axis=0)]
+            least = self._look_inside(level, further, tiles)
             live, inner = self._wanted("around", level, around.contexts), np.ascontiguousarray(live.T)
+            bounds.work += len(tiles) * len(self.grid.bounding[level].spread) * int(costs.sum())
             most = max(1, AT_ONCE // (around.lanes * self.shapes.total))
             for rows in self._by_state(around.contexts, np.flatnonzero(costs), most):
                 values = np.empty((len(rows), *self._sizes("around", level), self.shapes.total))
                 for first in range(0, len(rows), most):
                     part, out = rows[first : first + most], values[first : first + most]
-                    self._spread(level, part, live[part], tiles, further, inner, out)
+                    self._spread(level, part, live[part], tiles, further, least, inner, out)
                 self._keep("around", level, around, rows, values, live)
             self._keep_zeros(around, costs, live)
             if level:
@@ -131,6 +133,7 @@ class BoundsMaker(TablePlan):
         wanted: Bools,
         tiles: Ints,
         further: CostTable | None,
+        least: Floats,
         live: Bools,
         found: Floats,
     ) -> None:
@@ -141,7 +144,7 @@ class BoundsMaker(TablePlan):
         rows : int64[*]
         wanted : bool[*, S]
             Their shapes that are to be looked at.
-        tiles, live
+        tiles, least, live
             As for `sweep_network`.
         found : float64[*, Q, A, B, S]
             Filled.
@@ -169,6 +172,7 @@ class BoundsMaker(TablePlan):
             entries=self.bounds.values,
             first_of=first_of,
             place=place,
+            least=least,
             out=out,
             s=make_detail(self.encoded),
             scratch=scratch,
@@ -176,10 +180,21 @@ class BoundsMaker(TablePlan):
         first, go = 0, max(1, IN_ONE_GO // max(1, entries))
         while first < len(tiles):
             begun = self._look_at_clock()
-            sweep_network(sweep._replace(tiles=tiles[first : first + go]))
+            sweep_network(sweep._replace(tiles=tiles[first : first + go], least=least[first : first + go]))
             first += go
             go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
         turn(out.reshape(self.shapes.total, len(rows), -1, statuses), in_lanes(found))
+
+    def _look_inside(self, level: int, further: CostTable | None, tiles: Ints) -> Floats:
+        """The least entries of some tiles, as `sweep_network` reads them: float64[*, C', 2 * I]."""
+        after = self.bounds.networks[level].worth.after
+        if further is None:
+            return np.empty((len(tiles), 1, 2 * len(after)))
+        self._look_at_clock()
+        least = np.empty((len(tiles), len(further.contexts), 2 * len(after)))
+        lanes = np.array([len(further.copies), len(further.edges), len(further.statuses)])
+        look_inside(self.bounds.values, further.first, further.place, lanes, tiles, after, least)
+        return least
 
     def _wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
         """Which states may be worth filling: bool[C, S]."""
@@ -192,11 +207,15 @@ class BoundsMaker(TablePlan):
         for m, context in enumerate(contexts if kind == "inside" or end - first > 1 else ()):
             k = sets.get(tuple(parent == first for parent in context.parents))
             found[m] &= k is not None and fits[k]  # what nodes further out hold fits with a smaller tile, too
+            if kind == "inside" and context.room:  # they hold no less than that of this tile
+                held = self.layout.words_kept(level)[0 if context.tight else 1, k]
+                found[m] &= np.searchsorted(self.layout.rooms[level], held, side="right") <= context.room
         return found
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
-        if any(map(any, self.costs[level + 1 :])) or any(self.costs_on_way[level]):
+        waits = self.waited_once is not None and bool(self.waited_once[level + 1 :].any())
+        if waits or any(map(any, self.costs[level + 1 :])) or any(self.costs_on_way[level]):
             return np.ones(len(contexts), np.bool_)
         on_way = self.costs_on_way
         passing = [
@@ -229,6 +248,7 @@ class BoundsMaker(TablePlan):
     def _reserve(self, contexts: list[list[Context]]) -> None:
         """Make room for all tables; of a part of them, that turn out to be worth it, if all are too many."""
         bounds, tables, room = self.bounds, self._tables(contexts), self._room(contexts)
+        bounds.dense = bounds.work = self._entries(contexts)
         lanes = [math.prod(self._sizes(kind, level)) for kind, level, _ in tables]
         wanted = sum(int(self._wanted(*table).sum()) * each for table, each in zip(tables, lanes, strict=True))
         most = 1 if self.grid.space.uneven else WORTH_IT
@@ -254,6 +274,7 @@ class BoundsMaker(TablePlan):
     def _scratch(self, level: int, pairs: int) -> NetworkScratch:
         dims, statuses = len(self.encoded.dims), len(self.layout.around_statuses[level])
         inner = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
+        many = len(self.grid.bounding[level].spread)
         return NetworkScratch(
             tile=np.zeros(dims, np.int64),
             mid=np.zeros(dims, np.int64),
@@ -261,6 +282,7 @@ class BoundsMaker(TablePlan):
             y=np.ones((self.levels, dims), np.int64),
             words=np.zeros(self.tensors),
             largest=np.zeros(self.tensors),
+            stays=np.zeros(self.tensors),
             comes_once=np.zeros(self.tensors),
             staying=np.zeros((len(self.layout.orders) + 1, self.tensors)),
             most=np.zeros(len(self.layout.moves)),
@@ -276,10 +298,18 @@ class BoundsMaker(TablePlan):
             copies=np.zeros(2),
             chord=np.zeros(2),
             saved=np.zeros(2),
-            pair=np.zeros((pairs, 3), np.int64),
+            pair=np.zeros((pairs, 4), np.int64),
             slot=np.zeros(len(self.edges[level + 1]), np.int64),
             cost=np.zeros(statuses),
             further=np.zeros(len(self.copies[level + 1]) * len(self.edges[level + 1]) * inner),
+            option=np.zeros(many, np.int64),
+            around=np.zeros(many, np.int64),
+            edge=np.zeros(many, np.int64),
+            moved=np.zeros((self.tensors, many)),
+            shares=np.zeros((self.tensors, many)),
+            ways=np.zeros((1 << self.tensors, many)),
+            least=np.zeros((2 * len(self.bounds.networks[level].worth.after), many)),
+            worthless=np.zeros((pairs, many), np.bool_),
         )
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> Bools:
@@ -392,26 +422,43 @@ def make_bounds(
     worth: Worth | None = None,
     most_bytes: int | None = None,
     many: int = 1,
+    waited_once: Floats | None = None,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
     Parameters
     ----------
+    grid : Grid
     spreads : int
         How many classes of spatial spread to tell apart; more give better bounds where cycles count.
     pj : float64[L, T, 4]
         What an element's action costs: its energy [pJ], or anything else that adds up.
+    deadline : float, optional
+        When to give up, by `time.monotonic`.
     fine : bool
         Whether to tell copies of the output apart.
     corners : bool, optional
-        Whether there are tables of both corners of the shares that networks leave, or of the lower one alone; default:
-        of both where they are not too large.
+        Whether there are tables of both corners of the shares that networks leave; default: if they are fine or not
+        too large.
     worth : Worth, optional
         What mappings may cost; states that only others go through are infinite. Default: all are filled.
+    most_bytes : int, optional
+        Memory that the tables may take; default: `MOST_BYTES`.
     many : int
-        How many tables as large as these are to fit into `most_bytes` (default: `MOST_BYTES`).
+        How many tables as large as these are to fit there.
+    waited_once : float64[L, L, T, 4], optional
+        What all else waits for once besides, as `ports.Waits.waited_once`.
 
-    Raises TimeoutError after `deadline` (by `time.monotonic`), and TablesTooLarge.
+    Returns
+    -------
+    Bounds
+
+    Raises
+    ------
+    TimeoutError
+        If they are not filled by the deadline.
+    TablesTooLarge
+        If they would take more than `most_bytes`.
     """
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
-    return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many).make()
+    return BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes, many, waited_once).make()

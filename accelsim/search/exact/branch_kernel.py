@@ -16,12 +16,17 @@ from accelsim.search.exact.estimate_kernel import (
     ONE,
     WITHIN_TILE,
     bound_of,
+    list_entries,
+    mixed_by_innermost,
     passes,
     passing_spreads,
     settle,
+    settled_energy,
+    weighed,
 )
 from accelsim.search.exact.incumbents import ANY, Goal, Incumbents
 from accelsim.search.exact.least_remainders_kernel import share_left
+from accelsim.search.exact.memo_kernel import Memo, beaten_before
 from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -34,19 +39,27 @@ from accelsim.search.exact.node_kernel import (
     OUTERMOST,
     ROOT,
     ROUTE,
+    RUN,
+    RUN_END,
     begin_root,
+    first_of_run,
     flow,
     lay_block,
     lay_bounds,
+    lay_sizes,
+    list_run,
     loops_that_rest,
     mix_statuses,
     next_mid,
     outermost_dims,
     place,
+    products_allowed,
     shape_of,
     spread_over,
+    step_mid,
 )
 from accelsim.search.exact.windows_kernel import passes_window
+from accelsim.search.value_kernel import value_of
 
 TIME, SPACE = 0, 1
 FIRST: np.bool_ = np.bool_(True)
@@ -59,6 +72,7 @@ def next_block(problem: SearchProblem, goal: Goal, found: Incumbents, node: Sear
     """Go to the next temporal block of a level that may lead to something better."""
     shapes, g = problem.shapes, problem.g
     all_orders = g.every_orders.shape[0] > 0
+    by_innermost = level > 0 and goal.energy_only[0] and g.spreads[level] == 1
     while True:
         row = node.cursor[level, ORDER]
         if row < 0:
@@ -66,14 +80,19 @@ def next_block(problem: SearchProblem, goal: Goal, found: Incumbents, node: Sear
             node.cursor[level, BEGUN] = 1
             if level == 0 and not begin:
                 return False
-            if level > 0 and not next_mid(problem, node, level, begin):
-                return False
-            node.mix[0], node.mix_weight[0] = g.still[level], 1.0
-            mask = lay_bounds(shapes, node, level)
-            found.tally[0] += 1
-            shape = shape_of(shapes, node.mid[level])
-            if not passes(goal, found, bound_of(problem, goal, found, node, level, AROUND, shape, ONE)):
-                continue
+            if by_innermost:
+                mask = _next_affordable(problem, goal, found, node, level, begin)
+                if mask < 0:
+                    return False
+            else:
+                if level > 0 and not next_mid(problem, node, level, begin):
+                    return False
+                node.mix[0], node.mix_weight[0] = g.still[level], 1.0
+                mask = lay_bounds(shapes, node, level)
+                found.tally[0] += 1
+                shape = shape_of(shapes, node.mid[level])
+                if not passes(goal, found, bound_of(problem, goal, found, node, level, AROUND, shape, ONE)):
+                    continue
             candidates = mask | loops_that_rest(problem, node, level)
             node.cursor[level, ORDER] = g.order_first[level, candidates]
             node.cursor[level, ORDER_END] = g.order_first[level, candidates + 1]
@@ -94,7 +113,11 @@ def next_block(problem: SearchProblem, goal: Goal, found: Incumbents, node: Sear
             continue
         node.cursor[level, ORDER] = row + 1
         orders = g.every_orders if all_orders else g.orders
-        d = _outermost_loop(node, level, orders[row])
+        if by_innermost and not all_orders:
+            d = _loop_at_end(node, level, orders[row], -1)
+            if d >= 0 and not passes(goal, found, node.by_innermost[level, d]):
+                continue
+        d = _loop_at_end(node, level, orders[row], 1)
         if d >= 0 and not node.cursor[level, OUTERMOST] >> d & 1:
             continue
         if passes(goal, found, _block_bound(problem, goal, found, node, level, row, orders)):
@@ -103,13 +126,65 @@ def next_block(problem: SearchProblem, goal: Goal, found: Incumbents, node: Sear
 
 
 @inline
-def _outermost_loop(node: SearchNode, level: int, order: Ints1) -> int:
-    """Dimension of the outermost loop of a block in some order; -1: none."""
+def _loop_at_end(node: SearchNode, level: int, order: Ints1, step: int) -> int:
+    """Dimension of the outermost loop of a block (step 1), or of the innermost (-1), in some order; -1: none."""
     temporal = node.mapping.temporal[0, level]
-    for j in range(temporal.shape[0]):
-        if temporal[order[j]] > 1:
-            return int(order[j])
-    return -1
+    dims = temporal.shape[0]
+    j = 0 if step > 0 else dims - 1
+    while 0 <= j < dims and temporal[order[j]] == 1:
+        j += step
+    return int(order[j]) if 0 <= j < dims else -1
+
+
+@jit
+def _next_affordable(
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, level: int, begin: bool
+) -> int:
+    """From the shape around the network of a level go to the next that the table of energy does not rule out.
+
+    Returns
+    -------
+    int
+        Which dimensions have a loop in the block then, as bits; -1 if no shape is left.
+    """
+    shapes, g = problem.shapes, problem.g
+    cursor, mid, by_innermost = node.cursor[level], node.mid[level], node.by_innermost[level]
+    settled, may_begin = settled_energy(problem, node, level), cursor[OUTERMOST]
+    entries, ends = list_entries(g, node, level), first_of_run(shapes, node)
+    if begin:
+        cursor[RUN], cursor[RUN_END] = 0, list_run(problem, node, level, ends)
+        if cursor[RUN_END] == 0 or not step_mid(problem, node, level, ends, True):
+            return -1
+    while True:
+        outer, outer_loops = lay_sizes(shapes, node, level, ends)
+        while cursor[RUN] < cursor[RUN_END]:
+            at, loops = node.run[level, cursor[RUN], 0], outer_loops | node.run[level, cursor[RUN], 1]
+            cursor[RUN] += 1
+            if may_begin & loops == 0 and loops != 0:
+                continue
+            found.tally[0] += 1
+            shape = outer + at
+            energy = settled + weighed(g, node, shape, 0, entries)
+            if not passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
+                continue
+            for d in range(ends, mid.shape[0]):
+                mid[d] = at // shapes.stride[d]
+                at -= mid[d] * shapes.stride[d]
+            if not products_allowed(problem, node, level):
+                continue
+            least = np.inf
+            if lay_bounds(shapes, node, level) == 0:
+                return 0
+            mixed_by_innermost(problem, node, level, loops, shape, entries)
+            for d in range(by_innermost.shape[0]):
+                energy = settled + by_innermost[d]
+                value = value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else np.inf
+                by_innermost[d], least = value, min(least, value)
+            if passes(goal, found, least):
+                return int(loops)
+        cursor[RUN] = 0
+        if not step_mid(problem, node, level, ends, False):
+            return -1
 
 
 @jit
@@ -170,7 +245,9 @@ def _find_route(problem: SearchProblem, node: SearchNode, level: int) -> bool:
 
 
 @jit
-def next_spread(problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, level: int) -> bool:
+def next_spread(
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, memo: Memo, level: int
+) -> bool:
     """Go to the next way to spread and to keep that may lead to something better."""
     c, shapes, g, s = problem.c, problem.shapes, problem.g, node.s
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
@@ -235,6 +312,8 @@ def next_spread(problem: SearchProblem, goal: Goal, found: Incumbents, node: Sea
         if pieces == 0:
             pieces = mix_statuses(problem, node, level, WITHIN_TILE)
         if passes(goal, found, bound_of(problem, goal, found, node, level + 1, WITHIN_TILE, shape, pieces)):
+            if memo.level.shape[0] > 0 and beaten_before(problem, memo, node, level + 1, shape):
+                continue
             node.spreads[level + 1, WITHIN_TILE] = passing_spreads(goal, found, g, node, level + 1)
             return True
         if goal.energy_only[0] and not shapes.leaves_any[0]:
@@ -341,6 +420,7 @@ def root_bounds(
     """Bound each tile shape around the outermost network; returns how many can lead to anything."""
     shapes, g = problem.shapes, problem.g
     begin_root(problem, node)
+    settled = settled_energy(problem, node, ROOT)
     count, first, least = 0, FIRST, np.inf
     while next_mid(problem, node, ROOT, first):
         first = FURTHER
@@ -348,7 +428,12 @@ def root_bounds(
         node.mix[0], node.mix_weight[0] = g.still[0], 1.0
         found.tally[0] += 1
         bound, mask = np.inf, lay_bounds(shapes, node, ROOT)
-        quick = bound_of(problem, goal, found, node, ROOT, AROUND, shape, ONE)
+        if bound_of(problem, goal, found, node, ROOT, AROUND, shape, ONE) == np.inf:
+            continue
+        quick = -np.inf
+        if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
+            quick = settled + mixed_by_innermost(problem, node, ROOT, mask, shape, list_entries(g, node, ROOT))
+            quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
             candidates = mask | loops_that_rest(problem, node, ROOT)
             for row in range(g.order_first[0, candidates], g.order_first[0, candidates + 1]):
@@ -370,7 +455,9 @@ def _ends(goal: Goal, found: Incumbents, stop: Ints1) -> bool:
 
 
 @jit
-def _look_inside(problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, stop: Ints1) -> bool:
+def _look_inside(
+    problem: SearchProblem, goal: Goal, found: Incumbents, node: SearchNode, memo: Memo, stop: Ints1
+) -> bool:
     """Look through everything inside a shape around the outermost network; False if that ended early."""
     c = problem.c
     levels, level, phase = c.fanout.shape[0], ROOT, TIME
@@ -383,7 +470,7 @@ def _look_inside(problem: SearchProblem, goal: Goal, found: Incumbents, node: Se
             else:
                 level -= 1
                 phase = SPACE
-        elif not next_spread(problem, goal, found, node, level):
+        elif not next_spread(problem, goal, found, node, memo, level):
             phase = TIME
         elif level == levels - 1:
             settle(problem, goal, found, node)
@@ -401,6 +488,7 @@ def explore(
     goal: Goal,
     found: Incumbents,
     node: SearchNode,
+    memo: Memo,
     begin: Ints1,
     bounds: Floats1,
     stop: Ints1,
@@ -430,5 +518,5 @@ def explore(
             node.mid[0, d] = rest // shapes.stride[d]
             rest -= node.mid[0, d] * shapes.stride[d]
         node.cursor[0, ORDER], node.cursor[0, BEGUN] = -1, 0
-        if not _look_inside(problem, goal, found, node, stop):
+        if not _look_inside(problem, goal, found, node, memo, stop):
             found.open[0] = min(found.open[0], bounds[root])

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Constants, Floats, Ints
+from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.limits import different_sums
 from accelsim.model.records import Int16s4
 from accelsim.search.exact.layout import layout_of, tell_statuses
@@ -29,15 +29,26 @@ from accelsim.search.exact.orders import (
     candidate_orders,
     dominating,
 )
-from accelsim.search.exact.ports import LimitedPort, least_share
+from accelsim.search.exact.ports import PortBounds
 from accelsim.search.exact.shapes import Grid, Options, make_options, pick_busy
-from accelsim.search.exact.tables import Bounds, Laid
+from accelsim.search.exact.tables import Bounds, Context, Laid
 
+NO_ROOM = 1 << 62
+"""Words that no level holds."""
 MOST_IN_TURN = 500_000
 """Pairs of ways to spread over two networks that are looked at, at most, for what compute units do in turn."""
 
 
-def make_cost_tables(bounds: Bounds, laid: Laid, ports: Sequence[LimitedPort], *, every: bool = False) -> CostTables:
+def make_cost_tables(
+    bounds: Bounds,
+    laid: Laid,
+    port_tables: list[PortBounds],
+    words: Bounds | None = None,
+    waits: Bounds | None = None,
+    firsts: Bools | None = None,
+    *,
+    every: bool = False,
+) -> CostTables:
     """Lay tables and choices out for the kernel.
 
     Parameters
@@ -45,15 +56,19 @@ def make_cost_tables(bounds: Bounds, laid: Laid, ports: Sequence[LimitedPort], *
     bounds : Bounds
         Tables of energy.
     laid : Laid
-        All others: of words at the outermost level, if they count, and of ports. They tell as many spreads apart as
-        those of energy, or none.
-    ports : sequence of LimitedPort
+        Where all others stand.
+    port_tables : list of PortBounds
+        Their tables tell as many spreads apart as those of energy, or none.
+    words : Bounds, optional
+        Tables of units of words at the outermost level.
+    waits : Bounds, optional
+        Tables of cycles that all else waits for.
+    firsts : bool[L, L, T], optional
+        As `CostTables.firsts`; default: all else waits for no tile.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     """
-    grid = bounds.grid
-    layout = layout_of(grid)
-    structure = layout.structure
+    grid, structure = bounds.grid, bounds.structure
     space = grid.space
     encoded, c = space.encoded, space.encoded.constants
     levels, tensors = len(c.fanout), len(encoded.tensors)
@@ -64,22 +79,35 @@ def make_cost_tables(bounds: Bounds, laid: Laid, ports: Sequence[LimitedPort], *
     edges = np.ones((levels + 1, max(len(table.edges) for table in bounds.around)))
     spreads = np.ones(levels + 1, np.int64)
     context = np.full((levels, 2 * (2 * levels) ** tensors), -1, np.int64)
+    most = 1 + max(len(each) for each in layout_of(grid).rooms)
+    rooms = np.full((levels, most), NO_ROOM)
+    in_room = np.full((levels, max(len(table.contexts) for table in bounds.around), most), -1, np.int64)
     for level, table in enumerate(bounds.around):
         spreads[level] = len(table.edges)
         edges[level, : spreads[level]] = table.edges
+        first_of: dict[Context, int] = {}
+        known = layout_of(grid).rooms[level]
+        rooms[level, 0], rooms[level, 1 : 1 + len(known)] = 0, known
         for number, found in enumerate(table.contexts):
+            base = first_of.setdefault(found._replace(room=0), number)
+            in_room[level, base, slice(found.room, found.room + 1) if found.room else slice(None)] = number
             for low in itertools.product((0, 1), repeat=0 if bounds.corners else tensors):
                 code = 0
                 for t, (parent, share) in enumerate(zip(found.parents, found.shares, strict=True)):
                     code = (code * levels + parent) * 2 + (share < 1.0 if bounds.corners else low[t])
-                context[level, 2 * code + found.tight] = number
+                context[level, 2 * code + found.tight] = base
+        for alike, number in first_of.items():  # where there is none that is tight, the other one is a bound
+            other = first_of.get(alike._replace(tight=False), -1)
+            if alike.tight and other >= 0:
+                lacks = in_room[level, number] < 0
+                in_room[level, number, lacks] = in_room[level, other, lacks]
         loose, tight = context[level, ::2], context[level, 1::2]
-        tight[tight < 0] = loose[tight < 0]  # where there is none that is tight, the other one is a bound
+        tight[tight < 0] = loose[tight < 0]
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
-    order_first, orders = _orders(grid, False)
+    order_first, orders = _orders(bounds, False)
     every_first, every_orders = order_first[:, :1], orders[:0]
     if every:
-        every_first, every_orders = _orders(grid, True)
+        every_first, every_orders = _orders(bounds, True)
     needed = needed_words(space)
     certain = certain_energy(space, options, needed)
     tiles = [spreading.tiles for spreading in bounds.networks]
@@ -91,19 +119,23 @@ def make_cost_tables(bounds: Bounds, laid: Laid, ports: Sequence[LimitedPort], *
     for level, chosen in enumerate(options):
         codes = chosen.place @ grid.shapes.spread_stride
         option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
+    layout = layout_of(grid)
     fits, wide = [fits for _, fits in layout.fits[1:]], layout.wide[1:]
     first = [0, 0]
     for rows in keeps:
         first.append(first[-1] + len(rows))
-    status = _codes_of(structure, tuple(layout.deepest), levels)
-    costs = [bounds, *laid.tables]
+    status = _status_codes(bounds)
+    costs = [bounds, *([words] if words else []), *(each.bounds for each in port_tables), *([waits] if waits else [])]
     return CostTables(
         next_size=_next_sizes(grid),
         values=bounds.values,
-        ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
+        ports=np.array([[each.port.level, each.port.number] for each in port_tables], np.int64).reshape(-1, 2),
         others=laid.values,
-        shares=np.array([least_share(grid, port) for port in ports]),
-        words=np.array([len(laid.tables) > len(ports)], np.int64),
+        row=np.array([each.row for each in costs[1:]], np.int64),
+        shares=np.array([each.share for each in port_tables]),
+        words=np.array([words is not None], np.int64),
+        waits=np.array([waits is not None], np.int64),
+        firsts=np.zeros((levels, levels, tensors), np.bool_) if firsts is None else firsts,
         rows=np.cumsum([0, *(len(table.contexts) for table in (*bounds.around, *bounds.inside))])[:-1].reshape(2, -1),
         place=bounds.place,
         many=bounds.many,
@@ -111,10 +143,14 @@ def make_cost_tables(bounds: Bounds, laid: Laid, ports: Sequence[LimitedPort], *
         edges=edges,
         spreads=spreads,
         context=context,
-        least=layout.least,
+        rooms=rooms,
+        in_room=in_room,
+        sums=layout.sums,
+        least=bounds.least,
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
-        still=np.array([numbers[(STATIONARY,) * tensors][0] for numbers in layout.numbers], np.int64),
+        still=np.array([bounds.around_number(level, (STATIONARY,) * tensors) for level in range(levels)], np.int64),
+        innermost=_innermost(bounds, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
@@ -148,8 +184,8 @@ def make_cost_tables(bounds: Bounds, laid: Laid, ports: Sequence[LimitedPort], *
         copy_costs=np.array([each.copy_costs for each in costs]),
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=needed,
-        deepest=np.array(layout.deepest, np.int64),
-        least_inside=layout.least_inside,
+        deepest=np.array(bounds.deepest, np.int64),
+        least_inside=bounds.least_inside,
         in_turn=_in_turn(space, grid.options),
     )
 
@@ -165,13 +201,13 @@ def _next_sizes(grid: Grid) -> Int16s4:
     return np.where(found < many, found, np.int16(-1))
 
 
-def _orders(grid: Grid, every: bool) -> tuple[Ints, Ints]:
+def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
     """Orders of each set of loops of each level, all or those that can be best, and where those of each begin.
 
     A set also tells which of the loops may make one step in their last pass: `CostTables.rests`.
     """
-    places = tuple(Places(*grid.space.fixed_places(level)) for level in range(len(grid.options)))
-    return _orders_at(layout_of(grid).structure, places, every, () if every else tuple(_resting_dims(grid)))
+    places = tuple(Places(*bounds.grid.space.fixed_places(level)) for level in range(len(bounds.around)))
+    return _orders_at(bounds.structure, places, every, () if every else tuple(_resting_dims(bounds.grid)))
 
 
 @lru_cache(maxsize=64)
@@ -372,9 +408,14 @@ def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
     return max((moved * part / rate for moved, (rate, part) in ports if rate > 0), default=0.0)
 
 
+def _status_codes(bounds: Bounds) -> Ints:
+    """Number for each set of statuses that a node can meet, in each table."""
+    return _codes_of(bounds.structure, tuple(bounds.deepest), len(bounds.around))
+
+
 @lru_cache(maxsize=8)
 def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> Ints:
-    """Number for each set of statuses that a node can meet, in each table; nobody changes them."""
+    """`_status_codes`, which nobody changes."""
     numbers, every = tell_statuses(structure, deepest, levels).numbers, all_statuses(structure)
     radix = _radix(structure)
     codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
@@ -398,3 +439,35 @@ def _codes_of(structure: Structure, deepest: tuple[int, ...], levels: int) -> In
 def _radix(structure: Structure) -> int:
     """Base of the codes of statuses."""
     return HALO_REUSE + 2 * len(structure.idle)
+
+
+def _of_window(structure: Structure, d: int, moves: bool, new: int) -> int:
+    """Status of the windowed tensor outside a loop over d; `new`: in the steps that begin a pass."""
+    if moves and structure.partner[d] < 0:
+        return NONE
+    return HALO_REUSE + d if moves and not new else STATIONARY
+
+
+def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
+    """Numbers of the statuses that steps have outside a network, by the innermost loop there: int64[L, D, 4].
+
+    For tensors that it does not move STATIONARY, then NONE; within each, for a window that it moves HALO_REUSE, then
+    STATIONARY.
+
+    Parameters
+    ----------
+    codes : int64[L, *]
+        Number for each set of statuses.
+    relevant : bool[T, D]
+    """
+    structure = bounds.structure
+    found = np.zeros((len(codes), len(structure.idle), 4), np.int64)
+    for d, moved, new in np.ndindex(found.shape[1], 2, 2):
+        code = 0
+        for t in range(structure.tensors):
+            status = NONE if relevant[t, d] or moved else STATIONARY
+            if t == structure.window:
+                status = _of_window(structure, d, relevant[t, d], new)
+            code = code * _radix(structure) + status
+        found[:, d, 2 * moved + new] = codes[:, code]
+    return found

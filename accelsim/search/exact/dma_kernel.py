@@ -1,15 +1,34 @@
-"""DMA engines in the search: cycles at least where loops leave remainders; compiled."""
+"""DMA engines in the search: cycles at least where loops leave remainders, and their part of the memo key; compiled."""
 
 from __future__ import annotations
 
-from accelsim.model.detail import INSIDE, PARTS_APART, SPREAD, TIMES, USED, Detail
+from accelsim.model.detail import INSIDE, MOVED_BACK, MOVED_IN, PARTS_APART, SPREAD, STEPS, TIMES, USED, VISITS, Detail
 from accelsim.model.detail import LAST as COVERED
 from accelsim.model.dma import WHOLE_TILES, first_tiles, note_moves, tile_cycles
-from accelsim.model.encode import ALONG, ISSUE, LINE, ROW, SAFE, UNITS, Constants
+from accelsim.model.encode import ALONG, ISSUE, KIND, LINE, NO_ENGINE, ROW, SAFE, UNITS, Constants
 from accelsim.model.jit import inline, jit
+from accelsim.model.records import Bools2, Uints1
 from accelsim.search.exact.incumbents import SURE
+from accelsim.search.exact.memo_key import mix_key
 from accelsim.search.exact.node import SearchNode, SearchProblem
 from accelsim.search.exact.remainders_kernel import boxes
+
+
+@jit
+def mix_engines(c: Constants, s: Detail, keep: Bools2, key: Uints1, level: int) -> None:
+    """Add what DMA engines move at known levels, and the loops outside that make those further in move more.
+
+    The innermost node of a level that keeps anything, if only a tensor that moves at no cost, has the tiles that count.
+    """
+    for lv in range(1, level + 1):
+        engine = c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE
+        if engine or lv == level:
+            mix_key(key, s.level[lv, STEPS])
+            mix_key(key, s.level[lv, VISITS])
+        if engine:
+            mix_key(key, int(keep[lv].any()))
+            for k in range(MOVED_IN, MOVED_BACK + 1):
+                mix_key(key, s.level[lv, k])
 
 
 @jit

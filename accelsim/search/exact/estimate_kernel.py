@@ -13,6 +13,7 @@ from accelsim.model.encode import PE, Batch, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.model.records import Floats1
+from accelsim.search.exact.fills_kernel import waits_or_moves
 from accelsim.search.exact.incumbents import BEST, FRONT, NEARLY, SURE, Goal, Incumbents, dominated, enter
 from accelsim.search.exact.node import CostTables, SearchNode, SearchProblem
 from accelsim.search.exact.node_kernel import OPTION
@@ -80,7 +81,15 @@ def bound_of(
         cycles = np.ceil(max(steps / min(g.edges[level, b], points), least_steps) * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(problem, node, level, inside, g.edges[level, b], cycles)
+        computing = cycles
         cycles += float(node.waits[level])
+        if g.waits[0] and not goal.energy_only[0]:
+            k = g.row.shape[0] - 1
+            more = mixed(g, node, g.others[g.row[k]], level, inside, b, shape, pieces)
+            if not more < np.inf:
+                continue
+            cycles = np.ceil(cycles + (more - counted_off(problem, node, level, k + 1)) * (1.0 - SURE) - SURE)
+            cycles = max(cycles, waits_or_moves(problem, node, level, inside, shape, computing))
         cycles = max(float(least_cycles), cycles)
         if c.dma.shape[0] > 0 and not goal.energy_only[0]:
             cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))
@@ -93,7 +102,7 @@ def bound_of(
         access, cycles = max(energy, node.energy[level]) - leaks, max(cycles, goal.floor[1])
         energy = max(access + max(leaks, rate * cycles), goal.floor[0])
         if g.words[0]:
-            more = mixed(g, node, g.others[0], level, inside, b, shape, pieces)
+            more = mixed(g, node, g.others[g.row[0]], level, inside, b, shape, pieces)
             more -= counted_off(problem, node, level, ONE)
             if not more < np.inf:
                 continue
@@ -104,7 +113,7 @@ def bound_of(
         p = 0
         while p < ports and value < best and value <= enough:  # else what ports need makes no difference
             k = g.words[0] + p
-            least = mixed(g, node, g.others[k], level, inside, b, shape, pieces)
+            least = mixed(g, node, g.others[g.row[k]], level, inside, b, shape, pieces)
             least += g.shares[p] * known_port_cycles(problem, node, level, p) - counted_off(problem, node, level, k + 1)
             if node.waits[level] > 0:
                 least -= g.shares[p] * waited_port_cycles(problem, node, level, p)
@@ -140,6 +149,38 @@ def _value_or_beaten(goal: Goal, found: Incumbents, node: SearchNode, energy: fl
 def settled_energy(problem: SearchProblem, node: SearchNode, level: int) -> float:
     """Energy of all that a node settles, less what the table of energy counts too much inside it [pJ]."""
     return float(node.energy[level] - counted_off(problem, node, level, OF_ENERGY))
+
+
+@inline
+def list_entries(g: CostTables, node: SearchNode, level: int) -> int:
+    """List the entries around a network, of any shape, that `mixed` takes while all tensors are still; how many."""
+    s = node.s
+    found, copies, more = 0, 1, 0.0
+    if g.copies[level, 0] > 1.0:
+        copies, more = 2, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
+    for way in range(node.context.shape[1]):
+        for high in range(copies if node.weight[level, way] > 0.0 else 0):
+            weight = node.weight[level, way] * (more if high else 1.0 - more)
+            if weight > 0.0:
+                row = g.rows[0, level] + node.context[level, way]
+                lane = (g.still[level] * copies + high) * g.spreads[level]
+                node.entry[found], node.entry_weight[found] = g.first[row] + lane * g.many[row], weight
+                node.entry_row[found] = row
+                found += 1
+    return found
+
+
+@inline
+def weighed(g: CostTables, node: SearchNode, shape: int, further: int, entries: int) -> float:
+    """Cost to go by the entries that are listed, or those so many `further` on; infinite if a shape is not worth it."""
+    total = 0.0
+    for k in range(entries):
+        row = node.entry_row[k]
+        stands = g.place[row, shape]
+        if stands < 0:
+            return float(np.inf)
+        total += node.entry_weight[k] * g.values[node.entry[k] + further * g.many[row] + stands]
+    return total
 
 
 @inline
@@ -181,6 +222,55 @@ def mixed(
                     found += more * (values[place + each] - found)
                 total += weight * node.mix_weight[k] * found
     return float(total)
+
+
+@jit
+def mixed_by_innermost(
+    problem: SearchProblem, node: SearchNode, level: int, mask: int, shape: int, entries: int
+) -> float:
+    """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
+
+    `SearchNode.by_innermost` has what each loop leads to, infinite for dimensions without a loop.
+
+    Words of the tensors that this loop does not move are still until loops that do must follow in the block; a window
+    that it moves slides until its loop ends, and is taken to be still from then on.
+
+    Parameters
+    ----------
+    mask : int
+        Dimensions that have a loop in the block, as bits; at least one.
+    shape, entries : int
+        As for `weighed`.
+    """
+    c, g = problem.c, problem.g
+    bounds, best, window = node.mapping.temporal[0, level], np.inf, g.window[0]
+    each = (2 if g.copies[level, 0] > 1.0 else 1) * g.spreads[level]
+    for t in range(c.relevant.shape[0]):
+        steps, ends = 1.0, False
+        for e in range(bounds.shape[0]):
+            if mask >> e & 1:
+                ends |= c.relevant[t, e]
+                steps *= 1.0 if c.relevant[t, e] else float(bounds[e])
+        node.lower[t] = 1.0 / steps if ends else 0.0
+    for d in range(bounds.shape[0]):
+        node.by_innermost[level, d] = np.inf
+        if not mask >> d & 1:
+            continue
+        moved, new = 1.0, 0.0  # least shares of steps that move what d does not, and that do not slide the window
+        for t in range(c.relevant.shape[0]):
+            if t != window and not c.relevant[t, d]:
+                moved = min(moved, node.lower[t])
+        if window >= 0 and c.relevant[window, d] and g.partner[d] >= 0:
+            new = 1.0 / float(bounds[d])
+        found, both = 0.0, min(moved, new)
+        for k in range(4):
+            weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
+            if weight > 0.0:
+                q = g.innermost[level, d, k]
+                found += weight * weighed(g, node, shape, (q - g.still[level]) * each, entries)
+        node.by_innermost[level, d] = found
+        best = min(best, found)
+    return float(best)
 
 
 @inline

@@ -29,7 +29,7 @@ from accelsim.search.exact.aim import Aim, Solved, Watch
 from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.incumbents import FRONT, SURE, Incumbents, found_by_walks, join, make_incumbents
 from accelsim.search.exact.mapper import get_ready, none_valid, why_none
-from accelsim.search.exact.optimum import LAST_WALKS, best_of, least_costs, refuse_mismatch, result_of
+from accelsim.search.exact.optimum import LAST_WALKS, best_of, least_costs, refuse_mismatch, result_of, widest
 from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.exact.worth import Known
@@ -360,7 +360,8 @@ def _ends(space: MapSpace, workers: int, watch: Watch) -> _Ends | None:
     frugal = best_of(spaces, Aim(LEAST_ENERGY, space.most, workers, watch))
     if frugal.best is None or not frugal.certificate.proved or asked():
         return None
-    fast = best_of(spaces, Aim(FASTEST, space.most, workers, watch))
+    aim = Aim(FASTEST, space.most, workers, watch)
+    fast = widest(spaces, aim) or best_of(spaces, aim)
     if fast.best is None or not fast.certificate.proved or asked():
         return None
     most = space.most

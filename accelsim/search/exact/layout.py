@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.model.encode import PE, STREAM, Bools, Floats, Ints
+from accelsim.model.encode import PE, STREAM, UNLIMITED, Bools, Floats, Ints
 from accelsim.model.records import Int16s2
 from accelsim.search.exact.blocks import BlockKind, BlockSweep, blocks_in_time, kind_of_block, steps_in_time
 from accelsim.search.exact.orders import NONE, STATIONARY, UNDECIDED, Statuses, Structure, all_statuses, order_classes
@@ -49,6 +49,10 @@ class NodeTiles(NamedTuple):
     """Choice of tensors that the node keeps, as a row of `Layout.fits`."""
     tight: bool
     """Whether the output's parent has no room for partial sums."""
+    room: int
+    """Units that nodes of the level hold so far at least."""
+    told: bool
+    """Whether contexts inside are told apart by classes of words held."""
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -92,14 +96,14 @@ class Layout:
     share : list of list of float
         Least share of the children of each network that take words of their own, of each tensor.
     least, least_inside, deepest, numbers
-        Least share of a tensor's reads (or updates) that networks between a level and the parent leave:
-        float64[L, L, T], and those from a level inwards: float64[L + 1, T]; innermost level that may keep each tensor;
-        and numbers of statuses as `ToldStatuses` has them.
+        As `Bounds` has them.
     told : ToldStatuses
     around_statuses, inside_statuses : list of list of Statuses
         Those of the tables around the network of each level, and of those at its tiles.
     fits : list of (bool[K, T], bool[K, S])
         For each level, as `MapSpace.fitting_keeps`; wide : list of bool[K, S], which tiles fit with partial sums.
+    rooms : list of int64[R]
+        As `rooms_of`, if the grid asks for it; else none.
     reduced : float64[S]
         How much of the reduction a shape covers.
     most : list of int64[D]
@@ -143,7 +147,9 @@ class Layout:
         sizes = [row[:many] for row, many in zip(self.shapes.size, self.shapes.sizes.tolist(), strict=True)]
         self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
         self._tell_widths_apart(sizes)
+        self.rooms = [self.rooms_of(level) if grid.rooms else np.zeros(0, np.int64) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
+        self._kept: dict[int, Ints] = {}
         self._inner_kinds: dict[tuple[int, tuple[NodeTiles, ...]], Int16s2] = {}
         self._different_kinds: dict[tuple[int, NodeTiles], list[int]] = {}
         self._next_of: dict[int, Ints] = {}
@@ -205,15 +211,40 @@ class Layout:
         """
         t, shapes, space = int(self.c.output[0]), self.shapes, self.grid.space
         known = not self.c.windowed[t] and not shapes.ragged.any()
-        wider = (self.c.word_parts[:, t, 1] > self.c.word_parts[:, t, 0]) & known
+        self.sums = np.maximum(0, self.c.word_parts[:, t, 1] - self.c.word_parts[:, t, 0]) * known
         self.wide = [
-            space.fitting_keeps(shapes.box, sizes, level, sums=True)[1] if wider[level] else fits
+            space.fitting_keeps(shapes.box, sizes, level, sums=True)[1] if self.sums[level] else fits
             for level, (_, fits) in enumerate(self.fits)
         ]
         self.reduced = np.ones(shapes.total)
         digits = size_numbers(shapes)
         for d in np.flatnonzero(self.c.reduces).tolist():
             self.reduced *= shapes.size[d, digits[d]]
+
+    def rooms_of(self, level: int) -> Ints:
+        """From how many words on, held by its storage nodes so far, tables of a level may tell classes apart; or none.
+
+        What matters is what is left to further nodes: nothing, 1 word, 2, 4, 8 ...
+        """
+        c, last = self.c, int(self.c.nodes[level, 1]) - 1
+        most = int((c.whole * c.word_parts[level].max(axis=1)).sum())
+        if level == last or c.partitioned[level] or c.capacity[level] == UNLIMITED or c.capacity[level] >= most:
+            return np.zeros(0, np.int64)
+        room = int(c.capacity[level])
+        return np.array([0, *(room - (1 << k) for k in range(62, -1, -1) if 1 << k < room), room], np.int64)
+
+    def words_kept(self, level: int) -> Ints:
+        """Words that a level holds of a tile if it keeps some tensors of it: int64[2, K, S].
+
+        As finished words, and as partial sums.
+        """
+        if level not in self._kept:
+            parts, output = self.c.word_parts[level].min(axis=1), int(self.c.output[0])
+            keeps = self.fits[level][0].astype(np.int64)
+            narrow = keeps * parts @ self.shapes.box
+            wide = narrow + keeps[:, output, None] * self.sums[level] * self.shapes.box[output]
+            self._kept[level] = np.stack([narrow, wide])
+        return self._kept[level]
 
     def different_kinds(self, level: int, keeping: NodeTiles) -> list[int]:
         """The different ones of `inner_kinds`, ascending."""
@@ -233,12 +264,22 @@ class Layout:
 
     def _inner_kinds_of(self, level: int, keeping: NodeTiles) -> Ints:
         """Kinds of contexts that each tile of a level leads to; -1 if it does not fit: int64[S]."""
-        held, k, tight = keeping
+        held, k, tight, room, told = keeping
         (keeps, fits), output = self.fits[level], int(self.c.output[0])
         fit, tights = fits[held] & fits[k], np.full(self.shapes.total, tight)
         if keeps[held, output]:
             tights = ~self.wide[level][held] | bool(tight and not keeps[k, output])
-        return np.where(fit, tights.astype(np.int64), -1)
+        if not (room or told):
+            return np.where(fit, tights.astype(np.int64), -1)
+        most, (narrow, wide) = self.c.capacity[level], self.words_kept(level)
+        loose = np.maximum(room, wide[held] - wide[k]) + wide[k]
+        tights |= (loose > most) & (narrow[held] != wide[held])
+        before = narrow[held] - narrow[k]
+        if tight or keeps[k, output] or not keeps[held, output]:  # then `room` counts finished words
+            before = np.maximum(before, room)
+        words = np.where(tights, before + narrow[k], loose)
+        classes = np.searchsorted(self.rooms[level], words, side="right") * told
+        return np.where(fit & (words <= most), 2 * classes + tights, -1)
 
     def next_of(self, level: int) -> Ints:
         """After each option of a network the first one that spreads some dimension up to d otherwise: int64[O, D]."""

@@ -22,10 +22,10 @@ from accelsim.search.exact.coarse_kernel import cross, go_through
 from accelsim.search.exact.coarse_pairs_kernel import fit_axes, list_pairs, share_resting
 from accelsim.search.exact.incumbents import SURE, WITHIN
 from accelsim.search.exact.network_kernel import sweep_network
-from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer
+from accelsim.search.exact.optimum import best_of, refuse_mismatch, result_of, walk_longer, widest
 from accelsim.search.exact.parts import Wider, search_parts
 from accelsim.search.exact.splits_kernel import pick_splits
-from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, lay_shapes, turn
+from accelsim.search.exact.tables_kernel import lay_apart, lay_beside, lay_shapes, look_inside, turn
 from accelsim.search.result import MOST_TIES, Certificate, SearchedSpace, SearchResult
 from accelsim.search.spaces import Spaces, diagnose
 from accelsim.search.stopping import Budget, OnProgress
@@ -66,7 +66,7 @@ def map_exactly(
     whole = SearchedSpace(spaces.uneven, tuple(sorted(first.imperfect)), padded, size=spaces.size)
     parts, lists = list[Certificate](), top > 1 or within is not None
     if wider is None:
-        solved = best_of(searched, aim)
+        solved = widest(searched, aim) or best_of(searched, aim)
         if solved.stop in ("timeout", "memory"):
             walk_longer(searched, aim, solved)
     else:
@@ -85,7 +85,7 @@ def map_exactly(
     if stop == "exhausted" and not certificate.proved:
         stop = "remainders"
     sure = certificate.proved or any(part.proved and part.value <= certificate.value for part in parts)
-    if sure and goal.alone not in ("", "energy"):  # of equals
+    if sure and goal.alone not in ("", "energy") and not solved.least_energy:  # of equals
         most, at = first.most, QUANTITIES.index(goal.alone)
         most[at] = costs_of(best)[at]
         least = replace(
@@ -195,6 +195,7 @@ KERNELS = (
     lay_shapes,
     lay_beside,
     lay_apart,
+    look_inside,
     list_pairs,
     fit_axes,
     share_resting,

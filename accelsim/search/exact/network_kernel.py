@@ -13,6 +13,7 @@ from accelsim.model.detail import INSIDE
 from accelsim.model.jit import inline, jit
 from accelsim.model.records import Bools2, Floats1, Floats2, Ints1, Ints2
 from accelsim.model.windows import distinct
+from accelsim.search.exact.incumbents import SURE
 from accelsim.search.exact.network import NetworkSweep, Spreading
 from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY
 from accelsim.search.exact.windows_kernel import least_new_share, new_share, passes_window
@@ -22,11 +23,11 @@ from accelsim.search.exact.windows_kernel import least_new_share, new_share, pas
 def sweep_network(sweep: NetworkSweep) -> None:
     """Cost to go of each shape around a network: the traffic over it, and what follows inside."""
     c, shapes, next_of, p, tiles, wanted = sweep.c, sweep.shapes, sweep.next_of, sweep.p, sweep.tiles, sweep.wanted
-    s, scratch = sweep.s, sweep.scratch
+    least, s, scratch = sweep.least, sweep.s, sweep.scratch
     level = p.level[0]
     levels, dims, tensors = c.fanout.shape[0], shapes.sizes.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
-    tile, mid, ragged = scratch.tile, scratch.mid, shapes.resting.shape[1] > 0
+    output, tile, mid, ragged = c.output[0], scratch.tile, scratch.mid, shapes.resting.shape[1] > 0
     steps = p.loose[0]  # whether what a step of a window costs depends on the tile
     for q in range(p.status.shape[0]):
         for t in range(tensors):
@@ -43,7 +44,8 @@ def sweep_network(sweep: NetworkSweep) -> None:
             for d in range(dims if p.rests[t] == 1 else 0):
                 if p.partner[d] >= 0 and not c.relevant[t, d]:
                     scratch.rests[t] |= passes_window(p.partner, shapes.sizes, tile, d)
-        pairs = _list_pairs(sweep, tiles[at], innermost, scratch.pair)
+        pairs, judged = _list_pairs(sweep, tiles[at], innermost, scratch.pair), p.worth.split.shape[0] > 0
+        many = 0
         following = 0 if pairs > 0 else next_of.shape[0]
         while following < next_of.shape[0]:
             o = following
@@ -54,9 +56,28 @@ def sweep_network(sweep: NetworkSweep) -> None:
             following = o + 1
             _share_words(sweep, o, tiles[at], tile, mid)
             resting = _list_resting(sweep, o, tile, mid) if ragged and not innermost else 0
+            if judged:
+                _note_option(sweep, o, around, many)
+                many += 1
+                continue
             if steps:
                 _steps_of_windows(sweep, tile, mid, innermost)
-            _sweep_contexts(sweep, o, tiles[at], around, pairs, resting)
+            _sweep_contexts(sweep, o, tiles[at], around, pairs, resting, -1)
+        if many > 0:
+            _judge(sweep, pairs, many, innermost, output, least[at])
+        for n in range(many):
+            worth_it = False
+            for number in range(pairs):
+                worth_it |= not scratch.worthless[scratch.pair[number, 3], n]
+            if not worth_it:
+                continue
+            o, around = scratch.option[n], scratch.around[n]
+            _shape_around(sweep, o, tile, mid)
+            _share_words(sweep, o, tiles[at], tile, mid)
+            resting = _list_resting(sweep, o, tile, mid) if ragged and not innermost else 0
+            if steps:
+                _steps_of_windows(sweep, tile, mid, innermost)
+            _sweep_contexts(sweep, o, tiles[at], around, pairs, resting, n)
 
 
 @inline
@@ -131,6 +152,17 @@ def _share_idle(sweep: NetworkSweep, o: int, t: int, d: int, tile: int, mid: int
         scratch.passing[t] *= float(sharing * first) / float(inner)
     elif inner > 1:  # the last tile may be one of the first children, and be smaller
         scratch.passing[t] *= max(1.0, float(sharing * (first - 1)) / float(inner - 1))
+
+
+@inline
+def _note_option(sweep: NetworkSweep, o: int, around: int, n: int) -> None:
+    """Note an option for `_judge`."""
+    p, options, scratch = sweep.p, sweep.options, sweep.scratch
+    scratch.option[n], scratch.around[n] = o, around
+    scratch.edge[n] = _slot(p, float(options.spread[o]) * p.inner_edges[p.inner_edges.shape[0] - 1])
+    for t in range(scratch.words.shape[0]):
+        scratch.moved[t, n] = scratch.words[t] * (1.0 - scratch.stays[t])
+        scratch.shares[t, n] = scratch.passing[t]
 
 
 @inline
@@ -209,17 +241,98 @@ def _weigh_corners(sweep: NetworkSweep, m: int, k: int, shared: Floats1) -> int:
     return ways
 
 
+@jit
+def _judge(sweep: NetworkSweep, pairs: int, many: int, innermost: bool, output: int, least: Floats2) -> None:
+    """Find which pairs are not worth it with which options: what they cost at least from the network inwards.
+
+    For any copies of the output; see `Sieve.sift`. Contexts of one state share a verdict.
+    """
+    p, options, scratch = sweep.p, sweep.options, sweep.scratch
+    worth, ways, cost = p.worth, scratch.ways, scratch.least
+    loops, last, last_choice = worth.split.shape[0], p.copies.shape[0] - 1, -1
+    several = p.inner_copies.shape[0] > 1
+    for number in range(pairs):
+        m, k, kind = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
+        choice = (worth.state[m] * p.keeps.shape[0] + k) * p.target.shape[2] + kind
+        if choice == last_choice:
+            scratch.pair[number, 3] = scratch.pair[number - 1, 3]
+            continue
+        last_choice, found, verdict = choice, 1, scratch.worthless[number]
+        scratch.pair[number, 3] = number
+        for n in range(many):
+            ways[0, n] = 1.0
+            for at in range(2 * loops):
+                cost[at, n] = 0.0
+        for w in range(p.passing.shape[1]):
+            t = p.passing[k, w]
+            if t < 0:
+                break
+            shares, near, fewest = scratch.shares[t], p.near[m, k, w], worth.fewest[m, t]
+            for way in range(found):
+                high, low = ways[way], ways[found + way]
+                for n in range(many):
+                    low[n] = high[n] * near * (1.0 - fewest * shares[n])
+                    high[n] -= low[n]
+            found *= 2
+        for way in range(0 if innermost else found):
+            entry, share = least[p.target[m, k, kind, way]], ways[way]
+            for at in range(2 * loops):
+                row, each = cost[at], entry[at]
+                for n in range(many):
+                    row[n] += share[n] * each if share[n] > 0.0 else 0.0
+        for t in range(worth.moved.shape[0]):
+            if innermost or p.keeps[k, t]:
+                words, shares, fixed, read = scratch.moved[t], scratch.shares[t], p.fixed[t], worth.shares[m, t]
+                for at in range(2 * loops):
+                    row, moved = cost[at], worth.moved[t, at]
+                    for n in range(many):
+                        each = words[n] * (fixed + read * shares[n])
+                        row[n] += each if each < 0.0 or innermost else each * moved
+        elided, finished = 0.0, 0.0
+        if innermost or p.keeps[k, output]:
+            elided, finished = p.elided[m], p.finished[0]
+        one_off, most_off, along = worth.off[m, 0], worth.off[m, 1], worth.off[m, 2]
+        for n in range(many):
+            apart, total = options.apart[scratch.option[n]], np.inf
+            one_copies, most_copies = p.copies[0] * apart, p.copies[last] * apart
+            one_chord = (one_copies - 1.0) / (p.inner_copies[1] - 1.0) if several else 0.0
+            most_chord = (most_copies - 1.0) / (p.inner_copies[1] - 1.0) if several else 0.0
+            saved = 0.0 if several else p.copy_costs[0]
+            for i in range(loops):
+                if worth.split[i, scratch.around[n]]:
+                    low, high = cost[i, n], cost[loops + i, n]
+                    more = high - low if most_chord > 0.0 else 0.0  # both may be infinite
+                    one = low + one_chord * more - one_copies * elided - (one_copies - 1.0) * saved
+                    one -= finished if one_copies == 1.0 else 0.0
+                    all_of = low + most_chord * more - most_copies * elided - (most_copies - 1.0) * saved
+                    total = min(total, one - one_off)
+                    if last > 0:
+                        total = min(total, min(one + along * (all_of - one), all_of) - most_off)
+            verdict[n] = total > worth.room[m, scratch.edge[n]]
+
+
+@inline
+def _first_cycles(sweep: NetworkSweep, o: int, tile: int, m: int, t: int) -> float:
+    """Cycles of the first fill or the last drain of a tensor at the next level, at least."""
+    shapes, options, p, scratch = sweep.shapes, sweep.options, sweep.p, sweep.scratch
+    words = float(shapes.box[t, tile])
+    groups = float(options.spread[o]) * scratch.share[t]
+    slower = max(p.waited_once[m, t, 0], p.waited_once[m, t, 1] * groups)
+    cycles = np.ceil(words * max(0.0, slower - p.waited_once[m, t, 2]) * (1.0 - SURE))
+    return float(cycles * p.waited_once[m, t, 3])
+
+
 @inline
 def _list_resting(sweep: NetworkSweep, o: int, tile: Ints1, mid: Ints1) -> int:
     """List shares of words that rest together at most: rows of `staying`; returns how many.
 
     See docs/papers/exact-mapper.md, Lemma 35.
-    Each order of the innermost loops outside over the kinds of dimensions has a row.
+    Each order of the innermost loops outside over the kinds of dimensions has a row; `stays`: the largest of a tensor.
     """
     c, shapes, options, p, scratch = sweep.c, sweep.shapes, sweep.options, sweep.p, sweep.scratch
     level, found, tensors, highest = p.level[0], 0, c.whole.shape[0], 0.0
     for t in range(tensors):
-        scratch.largest[t] = 0.0
+        scratch.stays[t], scratch.largest[t] = 0.0, 0.0
     for i in range(p.loops.shape[0]):
         scratch.most[i], scratch.steps[i] = 0.0, 1.0
         for d in range(tile.shape[0]):
@@ -244,6 +357,7 @@ def _list_resting(sweep: NetworkSweep, o: int, tile: Ints1, mid: Ints1) -> int:
                     resting, moved = resting * scratch.most[i], True
             scratch.staying[found, t] = resting if moved and left and not c.windowed[t] else 0.0
             scratch.largest[t] = max(scratch.largest[t], scratch.staying[found, t])
+            scratch.stays[t] = scratch.largest[t] * (1.0 - scratch.comes_once[t])
         found = _leave_largest(scratch.staying, found)
     return found
 
@@ -269,8 +383,8 @@ def _leave_largest(rows: Floats2, last: int) -> int:
 
 
 @inline
-def _sweep_contexts(sweep: NetworkSweep, o: int, tile: int, around: int, pairs: int, resting: int) -> None:
-    """Lower the costs around a network by one option."""
+def _sweep_contexts(sweep: NetworkSweep, o: int, tile: int, around: int, pairs: int, resting: int, noted: int) -> None:
+    """Lower the costs around a network by one option, but with the pairs for which it is `noted` as not worth it."""
     c, options, p, wanted, scratch = sweep.c, sweep.options, sweep.p, sweep.wanted, sweep.scratch
     entries, first_of, place, out = sweep.entries, sweep.first_of, sweep.place, sweep.out
     level, output = p.level[0], c.output[0]
@@ -289,6 +403,8 @@ def _sweep_contexts(sweep: NetworkSweep, o: int, tile: int, around: int, pairs: 
     for number in range(pairs):
         m, k, kind = scratch.pair[number, 0], scratch.pair[number, 1], scratch.pair[number, 2]
         elided, finished = 0.0, 0.0
+        if noted >= 0 and scratch.worthless[scratch.pair[number, 3], noted]:
+            continue
         if not wanted[around, m] or (innermost and p.reduced[around] < p.complete[m]):
             continue
         if innermost or p.keeps[k, output]:
@@ -298,9 +414,11 @@ def _sweep_contexts(sweep: NetworkSweep, o: int, tile: int, around: int, pairs: 
             if innermost or p.keeps[k, t]:
                 scratch.each[t] = scratch.words[t] * (p.fixed[t] + p.shares[m, t] * scratch.share[t])
         ways = _weigh_corners(sweep, m, k, p.shared[m])
-        cost, further = scratch.cost, scratch.further
+        cost, further, waiting = scratch.cost, scratch.further, 0.0
+        for t in range(p.waited_once.shape[1]):
+            waiting += _first_cycles(sweep, o, tile, m, t) if p.keeps[k, t] else 0.0
         for q in range(cost.shape[0]):
-            cost[q] = 0.0
+            cost[q] = waiting
         for t in range(tensors):
             each, moves = scratch.each[t], p.moves_out[m, k] and not scratch.rests[t]
             for q in range(cost.shape[0] if each != 0.0 else 0):

@@ -15,6 +15,7 @@ from accelsim.model.encode import Batch, Constants, empty_batch
 from accelsim.model.records import (
     Bools1,
     Bools2,
+    Bools3,
     Floats1,
     Floats2,
     Floats3,
@@ -27,6 +28,8 @@ from accelsim.model.records import (
 )
 from accelsim.search.exact.shapes import Grid, Shapes
 
+MOST_IN_A_RUN = 256
+"""Shapes around a network of which a node lists once which of them its loops may lead to."""
 FAILED = 8
 """Ways to spread a tile that led to nothing, which others are compared with."""
 
@@ -36,7 +39,7 @@ class CostTables(NamedTuple):
     """The map space and its cost-to-go tables, as the compiled search reads them.
 
     Each level has two tables: around the network below it, and at its tiles. `tables.Context` says what a context is,
-    and `orders` what a status is. Axis letters: P = limited ports, M = costs besides energy.
+    and `orders` what a status is. Axis letters: P = limited ports, M = costs besides energy, R = classes of words held.
     """
 
     next_size: Int16s4
@@ -48,14 +51,23 @@ class CostTables(NamedTuple):
     """int64[P, 2]: level of the port; and 0 for all its words, 1 for reads, 2 for fills and updates, 3 for the network
     below."""
     others: Floats2
-    """float64[M, *]: tables of other costs, one a row, laid out like `values`: words at the outermost level if `words`,
-    then cycles of each port."""
+    """float64[*, *]: tables of other costs, one a row, laid out like `values`."""
+    row: Ints1
+    """int64[M]: row of each cost in `others`: words at the outermost level if `words`, cycles of each port, and cycles
+    that all else waits for if `waits`."""
     shares: Floats1
-    """float64[P]: least share of a port's cycles in all instances that one has; its table holds cycles times this."""
+    """float64[P]: of a port's cycles in all instances together, the least share that one has; its table holds cycles
+    times this share."""
     words: Ints1
     """int64[1]: 1 if there is a table of units that are read and written at the outermost level."""
+    waits: Ints1
+    """int64[1]: 1 if there is a table of cycles that all else waits for."""
+    firsts: Bools3
+    """bool[L, L, T]: whether all else waits for the first tile of a tensor that comes from the first level and is next
+    kept further in than the second."""
     rows: Ints2
-    """int64[2, L]: first context of the table around the network, and of that at the tiles, among all contexts."""
+    """int64[2, L]: first context of the table around the network of a level, and of that at its tiles, among all
+    contexts."""
     place: Int32s2
     """int32[*, S]: where a shape stands among those that a context keeps, -1 if it is not worth it."""
     many: Ints1
@@ -63,12 +75,21 @@ class CostTables(NamedTuple):
     first: Ints1
     """int64[*]: where the entries of a context begin in `values`."""
     edges: Floats2
-    """float64[L + 1, B]: most compute units in use inside an instance, for each class of spread; then ones."""
+    """float64[L + 1, B]: most compute units in use inside one instance of the level, for each class of spread; ones
+    after the last class."""
     spreads: Ints1
     """int64[L + 1]: how many classes of spread the tables of the level tell apart."""
     context: Ints2
     """int64[L, *]: first context with some parents of the tensors, corners of their shares and `tight`, by a code of
     all three; -1 if there is none."""
+    rooms: Ints2
+    """int64[L, R + 1] [units]: what storage nodes of the level hold at least in each class of words held."""
+    in_room: Ints3
+    """int64[L, *, R + 1]: context for each class of words held, where `context` gives the first one; -1 if there is
+    none."""
+    sums: Ints1
+    """int64[L] [units]: how much larger a partial sum is than a finished word; 0 where the tables do not tell them
+    apart."""
     least: Floats3
     """float64[L, L, T]: least share of a tensor's reads (or updates) that networks between a level and the parent
     leave, by level, then parent; the lower of the two corners between which the tables' entries are mixed."""
@@ -79,6 +100,9 @@ class CostTables(NamedTuple):
     """int64[2, L]: how many sets of statuses the table around the network, and that at the tiles, tells apart."""
     still: Ints1
     """int64[L]: number of the set in which all tensors are STATIONARY, in the table around the network."""
+    innermost: Ints3
+    """int64[L, D, 4]: numbers of the sets of statuses around the network if the innermost loop is over the dimension:
+    other tensors STATIONARY, then NONE; and for each a window that slides, then one that is STATIONARY."""
     option_first: Ints1
     """int64[L + 1]: where the options of a level's network begin."""
     option_x: Ints2
@@ -115,13 +139,15 @@ class CostTables(NamedTuple):
     """int64[L, D, 2]: which bit of a set of loops stands for a loop over the dimension that makes one step in its last
     pass, -1 if there is none; and 1 if a network inside the loop may spread the dimension."""
     order_first: Ints2
-    """int64[L, *]: where the orders of a set of loops begin, which is bits: dimensions with a loop, then `rests`."""
+    """int64[L, *]: where the orders of a set of loops begin in `orders`; a set is the dimensions with a loop, as bits,
+    and the bits of `rests`."""
     orders: Ints2
     """int64[*, D + 2]: orders that can be best: dimensions outermost first, those without a loop last; then an inner
     and an outer dimension of a window, whose outer loop must carry on where the inner one ends, -1 if there are
     none."""
     every_first: Ints2
-    """int64[L, *]: where orders of a set begin in `every_orders`; a set is the dimensions with a loop, as bits."""
+    """int64[L, *]: where the orders of a set of loops begin in `every_orders`; a set is the dimensions with a loop, as
+    bits."""
     every_orders: Ints2
     """int64[*, D + 2]: all orders, laid out like `orders`; empty unless all are looked at."""
     partner: Ints1
@@ -137,13 +163,16 @@ class CostTables(NamedTuple):
     start: Floats1
     """float64[1] [pJ]: energy that every mapping has: multiply-accumulates, and the least leakage."""
     leaks: Floats2
-    """float64[L + 1, B] [pJ]: least energy that leaks in a cycle inside one instance, for each class of spread."""
+    """float64[L + 1, B] [pJ]: least energy that leaks in a cycle from all levels inside one instance, for each class of
+    spread."""
     elided: Floats2
-    """float64[1 + M, L]: cost of reading the whole output at a level once: energy [pJ], then the costs of `others`."""
+    """float64[1 + M, L]: cost of reading the whole output at a level once: energy [pJ], then the costs of `row`."""
     narrow: Floats2
-    """float64[1 + M, L]: what updates of the whole output cost less if each word comes once, finished; as `elided`."""
+    """float64[1 + M, L]: what updates of the whole output at a level cost less if each word comes once, finished; costs
+    as in `elided`."""
     copies: Floats2
-    """float64[L, 2]: numbers of copies of the output that tables of the level tell apart (1 or 2), and the larger."""
+    """float64[L, 2]: how many numbers of copies of the output the tables of the level tell apart (1 or 2), and the
+    larger number."""
     copy_costs: Floats2
     """float64[1 + M, L + 1]: what each further copy of the output saves at most in the tables further in, where they
     tell none apart; costs as in `elided`."""
@@ -194,7 +223,8 @@ class SearchNode(NamedTuple):
     parent: Ints2
     """int64[L + 1, T]: innermost level so far that keeps the tensor."""
     share: Floats2
-    """float64[L + 1, T]: share of the words into all tiles of the level that the tensor's parent reads or takes in."""
+    """float64[L + 1, T]: share of the words into all tiles of the level that the tensor's parent reads, or takes in as
+    updates."""
     energy: Floats1
     """float64[L + 1] [pJ]: energy of the traffic so far, with that which every mapping has."""
     read: Ints2
@@ -212,24 +242,37 @@ class SearchNode(NamedTuple):
     waited: Ints3
     """int64[L + 1, L, 2] [units]: of `read` and of `written`, what all else waits for at most."""
     fills: Ints2
-    """int64[L + 1, T] [words]: of the output, partial sums that come back to one instance (to all, with remainders)."""
+    """int64[L + 1, T] [words]: of the output, partial sums that come back to one instance of the level (to all of them
+    where dimensions leave remainders)."""
     moved: Ints2
-    """int64[L + 1, T] [words]: of the output, what leaves one instance upwards (all, with remainders)."""
+    """int64[L + 1, T] [words]: of the output, what leaves one instance of the level upwards (all of them where
+    dimensions leave remainders)."""
     charged: Floats2
-    """float64[L + 1, T] [pJ]: charged for the output's fills and drains at the level until their width is known."""
+    """float64[L + 1, T] [pJ]: what is charged at the level for the output's fills and drains until their width is
+    known."""
     held: Ints1
     """int64[L + 1] [units]: what the storage nodes of the level hold so far."""
     tight: Bools1
     """bool[L + 1]: whether the output's parent has no room for partial sums."""
     cursor: Ints2
-    """int64[L, 9]: where the search stands at the level: ORDER and the constants of `node_kernel` after it."""
+    """int64[L, 11]: where the search stands at the level: ORDER and the constants of `node_kernel` after it."""
+    run: Ints3
+    """int64[L, *, 2]: for sizes of the last dimensions that temporal loops may leave, what they add to the number of
+    the shape around the network, and which dimensions have a loop, as bits."""
     context: Ints2
     """int64[L + 1, 2**T]: contexts of the node, one for each set of tensors whose share is taken at the lower
     corner."""
     weight: Floats2
     """float64[L + 1, 2**T]: weight of each context in the bound."""
     lower: Floats1
-    """float64[T]: scratch: weight of the lower corner of the tensor's share, or least share of steps that move it."""
+    """float64[T]: scratch: weight of the lower corner of the tensor's share, or least share of the steps that move its
+    tile."""
+    entry: Ints1
+    """int64[*]: where the entries that `list_entries` lists begin in `CostTables.values`."""
+    entry_row: Ints1
+    """int64[*]: contexts of the listed entries."""
+    entry_weight: Floats1
+    """float64[*]: weights of the listed entries in the bound."""
     mix: Ints1
     """int64[*]: sets of statuses that the loops outside give the tensors, as numbers of the table."""
     mix_weight: Floats1
@@ -240,6 +283,9 @@ class SearchNode(NamedTuple):
     """float64[L, *]: share of the steps in which the tensors have each set of `within`."""
     within_sets: Ints1
     """int64[L]: how many sets `within` has; 0 if they depend on the tile."""
+    by_innermost: Floats2
+    """float64[L, D]: least value that a block can lead to whose innermost loop is over the dimension, infinite if it
+    has no loop there."""
     by_spread: Floats1
     """float64[B]: least value that a completion in each class of spread can have."""
     spreads: Ints2
@@ -257,7 +303,8 @@ class SearchNode(NamedTuple):
     pj: Floats1
     """float64[1] [pJ]: energy of a whole mapping."""
     column: Floats1
-    """float64[4]: energy [pJ], cycles, off-chip words, words held: of a whole mapping, or at least of completions."""
+    """float64[4]: energy [pJ], cycles, off-chip words and words held, of a whole mapping or, at least, of every
+    completion."""
     failed: Ints3
     """int64[L, *, 2T + 1]: tiles that led to nothing: for each tensor the children that need words of their own
     downwards and upwards, and what the next level keeps."""
@@ -268,11 +315,13 @@ class SearchNode(NamedTuple):
     span: Ints2
     """int64[L + 1, D]: positions along the dimension that all loops from the level inwards cover."""
     first: Floats1
-    """float64[D]: indices that the first compute unit goes through, if one does all inside a tile in turn."""
+    """float64[D]: indices along the dimension that the first compute unit goes through, if one does all inside a tile
+    in turn."""
     steps: Floats1
     """float64[L + 1]: steps of the first compute unit, if one does all inside a tile in turn; 0 without remainders."""
     held_in_turn: Floats2
-    """float64[L + 1, T] [words]: into the first PE of an array, if one does all in turn; 0 without remainders."""
+    """float64[L + 1, T] [words]: what enters the first PE of a systolic array, if one does all inside a tile in turn; 0
+    without remainders."""
 
 
 def search_problem(grid: Grid, tables: CostTables) -> SearchProblem:
@@ -309,15 +358,20 @@ def make_node(grid: Grid, tables: CostTables) -> SearchNode:
         charged=np.zeros((levels + 1, tensors)),
         held=np.zeros(levels + 1, np.int64),
         tight=np.zeros(levels + 1, np.bool_),
-        cursor=np.full((levels, 9), -1),
+        cursor=np.full((levels, 11), -1),
+        run=np.zeros((levels, MOST_IN_A_RUN, 2), np.int64),
         context=np.zeros((levels + 1, 2**tensors), np.int64),
         weight=np.zeros((levels + 1, 2**tensors)),
         lower=np.zeros(tensors),
+        entry=np.zeros(2 * 2**tensors, np.int64),
+        entry_row=np.zeros(2 * 2**tensors, np.int64),
+        entry_weight=np.zeros(2 * 2**tensors),
         mix=np.zeros(pieces * tensors, np.int64),
         mix_weight=np.zeros(pieces * tensors),
         within=np.zeros((levels, pieces * tensors), np.int64),
         within_weight=np.zeros((levels, pieces * tensors)),
         within_sets=np.zeros(levels, np.int64),
+        by_innermost=np.zeros((levels, dims)),
         by_spread=np.zeros(tables.edges.shape[1]),
         spreads=np.zeros((levels, 2), np.int64),
         piece=np.zeros((tensors, pieces), np.int64),

@@ -58,7 +58,7 @@ from accelsim.search.exact.shapes import Shapes
 
 ROOT = np.int64(0)
 """The outermost level; functions would compile anew for each plain integer."""
-ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE, OUTERMOST = range(9)
+ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE, OUTERMOST, RUN, RUN_END = range(11)
 
 
 @jit
@@ -160,8 +160,13 @@ def mix_statuses(problem: SearchProblem, node: SearchNode, level: int, within: i
 @jit
 def place(problem: SearchProblem, node: SearchNode, level: int) -> bool:
     """Contexts at a boundary and their weights, from parents and shares of reads; False if the tables have none."""
-    c, g = problem.c, problem.g
-    tensors, levels = c.whole.shape[0], c.fanout.shape[0]
+    c, g, s = problem.c, problem.g, node.s
+    tensors, levels, room = c.whole.shape[0], c.fanout.shape[0], 0
+    held, parent = node.held[level], node.parent[level, c.output[0]]
+    if not node.tight[level] and c.nodes[parent, 0] == c.nodes[level, 0]:
+        held += s.at[parent, c.output[0], TILE] * g.sums[level]
+    while room + 1 < g.rooms.shape[1] and g.rooms[level, room + 1] <= held:
+        room += 1
     for t in range(tensors):
         least = g.least[level, node.parent[level, t], t]
         node.lower[t] = (1.0 - node.share[level, t]) / (1.0 - least) if least < 1.0 else 0.0
@@ -174,9 +179,9 @@ def place(problem: SearchProblem, node: SearchNode, level: int) -> bool:
         node.weight[level, way], node.context[level, way] = weight, 0
         if weight > 0.0:
             first = g.context[level, 2 * code + node.tight[level]]
-            if first < 0:
+            if first < 0 or g.in_room[level, first, room] < 0:
                 return False
-            node.context[level, way] = first
+            node.context[level, way] = g.in_room[level, first, room]
     return True
 
 
@@ -339,7 +344,7 @@ def outermost_dims(problem: SearchProblem, node: SearchNode, level: int) -> int:
 @inline
 def next_mid(problem: SearchProblem, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level that its loops may lead to."""
-    while step_mid(problem, node, level, begin):
+    while step_mid(problem, node, level, node.tile.shape[1], begin):
         begin = False
         if products_allowed(problem, node, level) and _may_begin(node, level):
             return True
@@ -371,11 +376,11 @@ def products_allowed(problem: SearchProblem, node: SearchNode, level: int) -> bo
 
 
 @inline
-def step_mid(problem: SearchProblem, node: SearchNode, level: int, begin: bool) -> bool:
-    """Go to the next sizes of the dimensions that loops may leave, in the order of shape numbers."""
+def step_mid(problem: SearchProblem, node: SearchNode, level: int, end: int, begin: bool) -> bool:
+    """Go to the next sizes of the dimensions before `end` that loops may leave, in the order of shape numbers."""
     g = problem.g
     tile, mid, empty = node.tile[level], node.mid[level], has_no_loops(problem, node, level)
-    for d in range(node.tile.shape[1] - 1, -1, -1):
+    for d in range(end - 1, -1, -1):
         if not begin:
             i = -1 if empty else g.next_size[level, d, tile[d], mid[d] + 1]
             if i >= 0:
@@ -385,6 +390,47 @@ def step_mid(problem: SearchProblem, node: SearchNode, level: int, begin: bool) 
         if mid[d] < 0:
             return False
     return begin
+
+
+@inline
+def first_of_run(shapes: Shapes, node: SearchNode) -> int:
+    """First of the last dimensions, of which each level lists its sizes once: there is room for them together."""
+    d = shapes.stride.shape[0]
+    while d > 0 and shapes.stride[d - 1] * shapes.sizes[d - 1] <= node.run.shape[1]:
+        d -= 1
+    return int(d)
+
+
+@inline
+def list_run(problem: SearchProblem, node: SearchNode, level: int, start: int) -> int:
+    """List the sizes of the dimensions from `start` on that loops may leave; returns how many there are."""
+    shapes, g = problem.shapes, problem.g
+    found, run, empty = 1, node.run[level], has_no_loops(problem, node, level)
+    run[0, 0], run[0, 1] = 0, 0
+    for d in range(shapes.stride.shape[0] - 1, start - 1, -1):
+        tile, many = node.tile[level, d], 0
+        least = tile if empty else g.next_size[level, d, tile, 0]
+        i = least
+        while i >= 0:
+            for at in range(found if many > 0 else 0):
+                run[many * found + at, 0] = run[at, 0] + i * shapes.stride[d]
+                run[many * found + at, 1] = run[at, 1] | int(i != tile) << d
+            many, i = many + 1, -1 if empty else g.next_size[level, d, tile, i + 1]
+        for at in range(found):
+            run[at, 0] += least * shapes.stride[d]
+            run[at, 1] |= int(least != tile) << d
+        found *= many
+    return found
+
+
+@inline
+def lay_sizes(shapes: Shapes, node: SearchNode, level: int, end: int) -> tuple[int, int]:
+    """What the dimensions before `end` add to the number of a shape, and which have a loop, as bits."""
+    shape, loops = 0, 0
+    for d in range(end):
+        shape += node.mid[level, d] * shapes.stride[d]
+        loops |= int(node.mid[level, d] != node.tile[level, d]) << d
+    return shape, loops
 
 
 @jit

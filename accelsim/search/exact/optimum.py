@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
-from accelsim.inputs.errors import NoValidMappingError, TooManyChoices
+from accelsim.inputs.errors import NoValidMappingError, TablesTooLarge, TooManyChoices
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import fold
-from accelsim.inputs.objective import Objective, costs_of
+from accelsim.inputs.objective import LEAST_ENERGY, Objective, costs_of
 from accelsim.mapspace.merging import split
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Floats, decode_mapping
@@ -21,14 +21,18 @@ from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent, first_steps
 from accelsim.search.exact.aim import Aim, Solved
+from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.cost_tables import least_cycles, needed_words
 from accelsim.search.exact.incumbents import NEARLY, SURE, make_incumbents
+from accelsim.search.exact.shapes import fewest_steps, make_grid, quick_enough
 from accelsim.search.exact.solve import Outcome, Solver
-from accelsim.search.exact.worth import least_inside, narrow_energies
+from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.spaces import Spaces, out_of_reach, rounded_spaces, trim
 from accelsim.search.stopping import asked
 from accelsim.search.value_kernel import CYCLES, ENERGY, terms_of
 
+MOST_NODES = 1_000_000
+"""Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
 LAST_WALKS = 8
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 WALKS, ROUNDINGS = 2, 6
@@ -141,6 +145,46 @@ def _walkable(space: MapSpace) -> Iterator[MapSpace]:
 def _place(space: MapSpace, target: MapSpace) -> tuple[tuple[int, ...], int, bool]:
     """What tells walks apart."""
     return tuple(space.encoded.einsum.dims.values()), len(space.encoded.architecture.levels), bool(target.imperfect)
+
+
+def widest(spaces: Spaces, aim: Aim) -> Solved | None:
+    """Of all mappings with the fewest cycles the one of least energy, if using most compute units makes them so few.
+
+    None where another number is looked for, where it takes more cycles, or a second does not tell.
+    """
+    space = spaces.first
+    levels = space.encoded.architecture.levels
+    slower = any(level.dma is not None or level.overlap != "all" for level in levels)
+    if aim.objective.alone != "cycles" or len(spaces) > 1 or space.imperfect or slower or out_of_reach(space):
+        return None
+    deadline = aim.watch.deadline
+    try:
+        most = aim.most.copy()
+        grid = make_grid(space, aim.watch.budget.memory_bytes or MOST_BYTES)
+        least_cycles = fewest_steps(grid)
+        grid = quick_enough(grid, least_cycles)
+        most[CYCLES] = min(least_cycles, most[CYCLES])
+        walks = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=aim.workers, steps=first_steps(space))
+        walked = walks.go(FIRST_WALKS, deadline)
+        limit = math.inf if walked is None else walked.value
+        known = Known(LEAST_ENERGY, limit, most)
+        solver = Solver(
+            space, grid=grid, known=known, workers=aim.workers, deadline=deadline, memory=aim.watch.budget.memory_bytes
+        )
+    except (TimeoutError, TablesTooLarge):
+        return None
+    solver.limit(most)
+    outcome = solver.search(limit=limit, most_nodes=MOST_NODES, deadline=deadline)
+    refuse_mismatch(outcome)
+    if outcome.stop == "interrupted" and not outcome.found.many[0]:
+        raise KeyboardInterrupt
+    if outcome.stop in ("nodes", "timeout") or not outcome.found.many[0]:
+        return None
+    solved = Solved(result_of(space, outcome.found.best, 0, outcome.found.column[0]))
+    solved.add(outcome)
+    solved.value = solved.bound = aim.objective.value(0.0, least_cycles)
+    solved.least_energy = True
+    return solved
 
 
 def _perfect(space: MapSpace) -> list[MapSpace]:

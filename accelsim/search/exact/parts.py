@@ -16,7 +16,7 @@ from accelsim.search.exact.aim import FEW_SHAPES, Aim, Solved
 from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.coarse import coarse_bound
 from accelsim.search.exact.incumbents import SURE
-from accelsim.search.exact.optimum import best_of, floor_of, least_costs, walk_in, walk_longer
+from accelsim.search.exact.optimum import best_of, floor_of, least_costs, walk_in, walk_longer, widest
 from accelsim.search.exact.worth import Known
 from accelsim.search.result import Certificate, SearchedSpace
 from accelsim.search.spaces import Spaces, none_is_valid
@@ -85,7 +85,7 @@ def search_parts(first: MapSpace, aim: Aim, wider: Wider) -> tuple[Solved, list[
     aim_of_part = aim.in_share(EVEN / left)
     left -= EVEN
     searching = _searching(aim_of_part)
-    solved = best_of(Spaces.of(*perfect), searching)
+    solved = widest(Spaces.of(*perfect), searching) or best_of(Spaces.of(*perfect), searching)
     _bound_coarsely(Spaces.of(*perfect), aim_of_part, solved)
     parts = [replace(solved.certificate, space=SearchedSpace(size=first.quick_size))]
     hopeless = solved.best is None and solved.stop == "exhausted" and none_is_valid(first)
@@ -138,6 +138,7 @@ def _search_part(spaces: Spaces, aim: Aim, before: Solved) -> Solved:
         found = replace(begin, bound=floor, stop="memory")
     if found.stop in ("memory", "nodes") and aim.watch.budget.seconds is None:
         found.stop = "effort"
+    found.least_energy &= found.value >= before.value
     _bound_coarsely(spaces, aim, found)
     return found
 

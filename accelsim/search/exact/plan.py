@@ -14,13 +14,16 @@ import numpy as np
 from accelsim.model.encode import BY_READ, BY_RETURN, BY_TRANSFER, BY_UPDATE, BY_WRITE, Bools, Floats, Ints
 from accelsim.model.records import Int16s2
 from accelsim.search.exact.layout import NodeTiles
-from accelsim.search.exact.network import Spreading
-from accelsim.search.exact.orders import Statuses
+from accelsim.search.exact.network import Spreading, Verdicts
+from accelsim.search.exact.orders import NONE, Statuses
 from accelsim.search.exact.output_costs import OutputCosts, copies_apart
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds, Context, Sieve
 from accelsim.search.exact.worth import Worth
 from accelsim.search.stopping import asked
+
+ALIKE = 1.5
+"""Contexts for each state from which on choices that are not worth it are looked for: they share the verdict."""
 
 
 class TablePlan(OutputCosts):
@@ -37,16 +40,20 @@ class TablePlan(OutputCosts):
         worth: Worth | None,
         most_bytes: int,
         many: int,
+        waited_once: Floats | None = None,
     ) -> None:
         super().__init__(grid, pj)
-        self.most_spreads, self.deadline = spreads, deadline
+        self.waited_once, self.most_spreads, self.deadline = waited_once, spreads, deadline
         self.most_bytes, self.many = most_bytes, many
         self.encoded = grid.space.encoded
         self.costs: list[list[bool]] = np.asarray(self.pj.any(axis=2)).tolist()
         self.costs_on_way: list[list[bool]] = np.asarray(self.pj[:, :, BY_TRANSFER:].any(axis=2)).tolist()
         self._out: dict[int, tuple[Floats, Floats]] = {}
         layout = self.layout
-        self.bounds = Bounds(grid, pj, elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs)
+        self.bounds = Bounds(
+            grid, layout.structure, pj, layout.least, deepest=layout.deepest, numbers=layout.numbers,
+            least_inside=layout.least_inside, elided=self.elided, narrow=self.narrow, copy_costs=self.copy_costs,
+        )  # fmt: skip
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, layout.deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = self.layout.edges.get(spreads) or [self._edges(level) for level in range(self.levels + 1)]
@@ -131,9 +138,11 @@ class TablePlan(OutputCosts):
         inner: list[Context] = []
         held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
+        rooms = 0 if innermost else len(self.layout.rooms[level + 1])
+        room = self._held_before(level, contexts)
         number_like: dict[NodeTiles, int] = {}
         like = np.full((len(contexts), len(keeps)), 0 if innermost else -1, np.int64)
-        target = np.full((len(contexts), len(keeps), 2, 1 << self.tensors), -1, np.int64)
+        target = np.full((len(contexts), len(keeps), 2 * (rooms + 1), 1 << self.tensors), -1, np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
         number: dict[Context, int] = {}
@@ -150,10 +159,11 @@ class TablePlan(OutputCosts):
                 for w, t in enumerate(passes):
                     least[m, k, w] = corner[context.parents[t]][t]
                 parents = tuple(node if row[t] else context.parents[t] for t in range(self.tensors))
-                keeping = NodeTiles(int(held[m, k]), k, context.tight)
+                told = rooms > 0 and self._tells_room(level + 1, parents)
+                keeping = NodeTiles(int(held[m, k]), k, context.tight, int(room[m]), told)
                 some = [
                     kind for kind in self.layout.different_kinds(level + 1, keeping)
-                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind))
+                    if self.sieve is None or not self.sieve.is_worthless(level + 1, (*parents, kind % 2, kind // 2))
                 ]  # fmt: skip
                 like[m, k] = number_like.setdefault(keeping, len(number_like)) if some else -1
                 for kind, way in itertools.product(some, range(1 << len(passes))):
@@ -161,7 +171,7 @@ class TablePlan(OutputCosts):
                     for t in range(self.tensors):
                         if not row[t] and (not self.corners or (t in passes and way >> passes.index(t) & 1)):
                             shares[t] = corner[context.parents[t]][t]
-                    further = Context(parents, tuple(shares), bool(kind))
+                    further = Context(parents, tuple(shares), bool(kind % 2), kind // 2)
                     if further not in number:
                         number[further] = len(inner)
                         inner.append(further)
@@ -193,12 +203,13 @@ class TablePlan(OutputCosts):
             fixed=self._fixed(level),
             shares=charged,
             unshared=self._shares(level, parent, np.ones(shared.shape)) if self.shapes.ragged.any() else charged,
+            waited_once=self._waited_once(level, parent),
             target=target,
             passing=passing,
             near=np.divide(1.0, 1.0 - least, out=np.zeros_like(least), where=least < 1.0),
             status=np.array(self.layout.around_statuses[level], np.int64),
             inner=np.array(self.layout.told.inner[level], np.int64),
-            loose=np.array([self.layout.structure.loose]),
+            loose=np.array([self.bounds.structure.loose]),
             elided=self._elided(level, parent),
             finished=self.finished[level : level + 1],
             copy_costs=self.copy_costs[level + 1 : level + 2],
@@ -210,10 +221,39 @@ class TablePlan(OutputCosts):
             moves=self.layout.moves,
             loops=self.layout.loops,
             orders=self.layout.orders,
+            worth=self._verdicts(level, contexts, parent),
             image=self.layout.mirror.image,
             becomes=self.layout.around_images[level],
         )
         return spreading, inner
+
+    def _verdicts(self, level: int, contexts: list[Context], parents: Ints) -> Verdicts:
+        """What tells which ways to spread and keep are worth it at a network."""
+        window, around = self.layout.structure.window, self.layout.around_statuses[level]
+        inner = self.layout.told.inner[level]
+        many = 1 if level == self.levels - 1 else len(self.layout.inside_statuses[level + 1])
+        number = {state: at for at, state in enumerate(dict.fromkeys(context.state for context in contexts))}
+        loops = self.sieve.innermost if self.sieve and len(contexts) >= ALIKE * len(number) else []
+        moved, after = np.zeros((len(loops), self.tensors), np.bool_), np.zeros((len(loops), many), np.bool_)
+        for i, (each, _) in enumerate(loops):
+            moved[i, [t for t in each if not self.c.windowed[t]]] = True
+            after[i, [inner[q] for q, some in enumerate(around) if all(some[t] == NONE for t in each - {window})]] = (
+                True
+            )
+        fewest = self.layout.least[level][parents, np.arange(self.tensors)]
+        room, off = np.full((len(contexts), len(self.edges[level])), np.inf), np.zeros((len(contexts), 3))
+        if self.sieve and loops:
+            room, off = self.sieve.limits(level, contexts, self.copies[level])
+        return Verdicts(
+            state=np.array([number[context.state] for context in contexts]),
+            fewest=fewest,
+            shares=self._shares(level, parents, fewest),
+            room=room,
+            off=off,
+            moved=np.tile(moved.T.astype(np.float64), 2),
+            split=np.array([split for _, split in loops], np.bool_).reshape(-1, self.shapes.total),
+            after=after,
+        )
 
     def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
         """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
@@ -236,6 +276,16 @@ class TablePlan(OutputCosts):
                 if not before & kept and not late and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
         return found
+
+    def _held_before(self, level: int, contexts: list[Context]) -> Ints:
+        """Words that storage nodes of a level hold at least, by the classes of contexts: int64[C]."""
+        rooms = self.layout.rooms[level]
+        return np.array([rooms[context.room - 1] if context.room else 0 for context in contexts], np.int64)
+
+    def _tells_room(self, level: int, parents: tuple[int, ...]) -> bool:
+        """Whether it counts what the nodes of a level hold so far: they hold some, and further ones may hold more."""
+        first, may_keep = int(self.c.nodes[level, 0]), self.layout.may_keep[level]
+        return first in parents and any(may and parent != first for may, parent in zip(may_keep, parents, strict=True))
 
     def _move_out(self, level: int, contexts: list[Context], keeps: Bools) -> Bools:
         """Where tensors that a level's node keeps would stand further out if they rested: bool[C, K].
@@ -268,7 +318,7 @@ class TablePlan(OutputCosts):
 
     def _counts(self, t: int, parents: set[int]) -> bool:
         """Whether words of a tensor that comes from some levels cost anything from there inwards."""
-        return any(row[t] for row in self.costs[min(parents) :])
+        return self.waited_once is not None or any(row[t] for row in self.costs[min(parents) :])
 
     def _fixed(self, level: int) -> Floats:
         """Cost of a word of each tensor that crosses the network of a level and enters the next one: float64[T].
@@ -318,6 +368,12 @@ class TablePlan(OutputCosts):
                 further[parent] = far + seen
             self._out[level] = near, further
         return self._out[level]
+
+    def _waited_once(self, level: int, parents: Ints) -> Floats:
+        """What all else waits for once at the next level; see `Spreading`."""
+        if self.waited_once is None or level == self.levels - 1 or not self.waited_once[level + 1].any():
+            return np.zeros((len(parents), 0, 4))
+        return np.asarray(self.waited_once[level + 1][parents, np.arange(self.tensors)])
 
     def _elided(self, level: int, parents: Ints) -> Floats:
         """What the words of the output cost that do not come to the next level, for each copy of the output there."""

@@ -1,4 +1,4 @@
-"""What tables hold besides energy: cycles of ports, and words at the outermost level.
+"""What tables hold besides energy: cycles of ports, words at the outermost level, and cycles that all else waits for.
 
 Axis letters as in `bounds`.
 """
@@ -11,15 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.model.encode import (
+    ALL_OVERLAP,
     BY_READ,
     BY_RETURN,
     BY_TRANSFER,
     BY_UPDATE,
     BY_WRITE,
     NETWORK,
+    NONE_OVERLAPS,
+    PE,
+    ROWS,
+    Bools,
     Floats,
 )
 from accelsim.search.exact.shapes import Grid
+from accelsim.search.exact.tables import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,24 @@ class LimitedPort:
     level: int
     number: int
     cycles: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class PortBounds:
+    """Cost-to-go tables of the cycles of a port, of all its instances together, each at a share.
+
+    Attributes
+    ----------
+    port : LimitedPort
+    bounds : Bounds
+        [cycles]
+    share : float
+        See `least_share`.
+    """
+
+    port: LimitedPort
+    bounds: Bounds
+    share: float
 
 
 def count_words(grid: Grid) -> Floats:
@@ -89,3 +113,80 @@ def _passing_cycles(grid: Grid, level: int, first: int) -> Floats:
         cycles[first - 1, :, BY_TRANSFER] = each * ~may
         cycles[first - 1, output, BY_RETURN] = each[output] * ~may[output]
     return cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Cycles that all else waits for, at least.
+
+    Attributes
+    ----------
+    each : float64[L, T, 5]
+        Of each action of an element, like `LimitedPort.cycles`.
+    waited_once : float64[L, L, T, 4]
+        Of a first fill, or a last drain: for each level and the one that the tensor comes from, cycles for each element
+        of the tile; for each that children share, at the port of the other level; what the preload of a systolic array
+        takes of these; and the weight of a cycle.
+    """
+
+    each: Floats
+    waited_once: Floats
+
+    def inside_outermost(self) -> Waits:
+        """The same without what is read or written at the outermost level."""
+        each, once = self.each.copy(), self.waited_once.copy()
+        each[0] = 0.0
+        once[:, 0, :, 3] = 0.0
+        return Waits(each, once)
+
+
+def count_waits(grid: Grid) -> Waits:
+    """Count what all else waits for, at least.
+
+    Each word counts where all levels further in that may keep the tensor wait, and one surely keeps it, at the port of
+    the level that fills another; of all instances that there can be, each has a share. Else first fills and last drains
+    count.
+    """
+    space = grid.space
+    c, each = space.encoded.constants, np.zeros_like(space.encoded.constants.energy)
+    may, instances, once = space.may_keep, 1.0, _count_firsts(grid)
+    for level in range(len(may) - 1):
+        inside = may[level + 1 :]
+        waits = (~inside | (c.overlap[level + 1 :] == NONE_OVERLAPS)[:, None]).all(axis=0)
+        waits &= space.keep[level + 1 :].any(axis=0) & ~c.stationary & (not c.drain[level])
+        for port, actions in enumerate(((BY_READ, BY_UPDATE), (BY_READ,), (BY_UPDATE,))):
+            words, per = c.bandwidth[c.nodes[level, 0], port]
+            for action in actions if words else ():
+                cycles = c.word_parts[level].min(axis=1) * waits * (per / words / instances)
+                each[level, :, action] = np.maximum(each[level, :, action], cycles)
+        once[:, level, each[level].any(axis=1), 3] = 0.0
+        instances *= float(np.max(grid.options[level].spread, initial=1))
+    return Waits(each, once)
+
+
+def waits_for_first(grid: Grid, waits: Waits) -> Bools:
+    """Whether all else waits for a tensor's first tile, whichever level inside keeps it.
+
+    bool[L, L, T], by the level that it comes from, and the one that it is kept further in than.
+    """
+    may = grid.space.may_keep[:, None]
+    waited = (waits.waited_once[..., 3] > 0.0) | ~may
+    inside = range(1, len(may) + 1)
+    return np.array([waited[at:].all(axis=0) & may[at:].any(axis=0) for at in inside]).transpose(1, 0, 2).copy()
+
+
+def _count_firsts(grid: Grid) -> Floats:
+    """`Waits.waited_once` where each tile that does not overlap waits for its first fill or last drain."""
+    c = grid.space.encoded.constants
+    levels, tensors = c.word_parts.shape[:2]
+    found = np.zeros((levels, levels, tensors, 4))
+    for level, t in np.ndindex(levels, tensors):
+        words, ports = float(c.word_parts[level, t].min()), c.bandwidth[c.nodes[level, 0], :NETWORK].tolist()
+        both, read, written = (words * per / rate if rate else 0.0 for rate, per in ports)
+        inputs, outputs = (max(both, written), max(both, read)), (max(both, read), max(both, written))
+        found[level, :, t, 0], found[:, level, t, 1] = outputs if t == c.output[0] else inputs
+        found[:, level, t, 3] = float(words > 0.0)  # in a fused chain some tensors never leave a level
+        if c.stationary[t] and c.array[PE] <= level < c.nodes[c.array[PE], 1]:
+            found[level, :, t, 2] = float(c.array[ROWS])
+    found[c.overlap == ALL_OVERLAP] = 0.0
+    return found

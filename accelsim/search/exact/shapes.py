@@ -57,7 +57,8 @@ class Shapes(NamedTuple):
     factors: Ints1
     """int64[D]: how many bounds a temporal loop can have."""
     over: Ints3
-    """int64[D, N, N]: index in `factor` of the loop from the second size inside to the first, -1 if there is none."""
+    """int64[D, N, N]: index in `factor` of the loop that leads to the first size from the second inside it, -1 if there
+    is none."""
     spreads: Ints1
     """int64[D]: how many bounds the loops over both axes of a network can have together."""
     spread_stride: Ints1
@@ -67,9 +68,11 @@ class Shapes(NamedTuple):
     times: Ints3
     """int64[D, N, *]: size number around a network, by that of the tile inside and the spread, -1 if there is none."""
     within: Ints3
-    """int64[D, N, *]: size number of the tile inside a network, by that around it and the spread, -1: none."""
+    """int64[D, N, *]: size number of the tile inside a network, by that around it and the spread, -1 if there is
+    none."""
     route: Ints4
-    """int64[D, N, N, *]: spreads, as indices, from the second size inside to the first, -1 after the last."""
+    """int64[D, N, N, *]: spreads, as indices, that lead to the first size from the second inside it, -1 after the
+    last."""
     box: Ints2
     """int64[T, S]: words of the tensor's tile at least, with those that strides skip."""
     words: Floats2
@@ -132,6 +135,8 @@ class Grid:
         Only those of them that let so many compute units be in use, if the other networks use as many as possible.
     every : bool
         Whether all orders and splits are looked at.
+    rooms : bool
+        Whether tables tell apart how many words the storage nodes of a level hold.
     """
 
     space: MapSpace
@@ -140,6 +145,7 @@ class Grid:
     options: tuple[Options, ...]
     least_used: float = 0.0
     every: bool = False
+    rooms: bool = False
 
     @property
     def bounding(self) -> tuple[Options, ...]:

@@ -16,13 +16,14 @@ import numpy as np
 
 from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Floats, Ints
+from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.branch_kernel import explore
 from accelsim.search.exact.incumbents import (
     ANY,
     BEST,
     FRONT,
     SURE,
+    WITHIN,
     Goal,
     Incumbents,
     make_goal,
@@ -30,9 +31,11 @@ from accelsim.search.exact.incumbents import (
     merge,
     revalued,
 )
+from accelsim.search.exact.memo_kernel import Memo, make_memo
 from accelsim.search.exact.node import make_node, search_problem
 from accelsim.search.exact.relaxation import Relaxation
-from accelsim.search.exact.worth import Known
+from accelsim.search.exact.shapes import Grid
+from accelsim.search.exact.worth import SLACK, Known
 from accelsim.search.stopping import asked, heeding
 
 FIRST_WAVE, PIECES = 8, 8
@@ -46,7 +49,13 @@ DIVE_SECONDS = 0.1
 """How long a first mapping near the bound is looked for, where time is short."""
 LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
+MEMO = 1 << 18
+"""Nodes that each piece of a wave remembers at most."""
+LEAST_MEMO = 256
+"""Nodes that it remembers at least; where there are few mappings, one or two for each."""
 NO_END = 1 << 62
+FINER = "finer"
+"""Why a search pauses if these tables are to be made."""
 
 
 @dataclass(slots=True)
@@ -83,7 +92,7 @@ class Solver:
     Parameters
     ----------
     workers : int
-    space, cycles, words, every, known, deadline, memory
+    space, cycles, words, every, grid, known, deadline, memory
         As for `Relaxation`, which raises the same errors.
     """
 
@@ -94,6 +103,7 @@ class Solver:
         cycles: bool = False,
         words: bool = False,
         every: bool = False,
+        grid: Grid | None = None,
         known: Known | None = None,
         workers: int = 1,
         deadline: float | None = None,
@@ -102,10 +112,14 @@ class Solver:
         self.space, self.workers = space, workers
         self._kept = local()
         self.relaxation = Relaxation(
-            space, cycles=cycles, words=words, every=every, known=known, deadline=deadline, memory=memory
+            space, cycles=cycles, words=words, every=every, grid=grid, known=known, deadline=deadline, memory=memory
         )
         self.stop = np.array([0, NO_END], np.int64)
-        self.most_nodes = NO_END
+        self.most_nodes, self.refined_at = NO_END, 0
+        self.settled: Bools
+        """Root shapes that a search has looked through; with finer tables it looks through the others."""
+        self.alike = False
+        """Whether the first tables bound all root shapes alike."""
         self.interrupted = False
 
     def limit(self, most: Floats) -> None:
@@ -152,7 +166,8 @@ class Solver:
             Mappings that other searches of the same space found.
         """
         started = time.monotonic()
-        self.stop[:], self.most_nodes = (0, NO_END), most_nodes
+        self.stop[:], self.most_nodes, self.refined_at = (0, NO_END), most_nodes, 0
+        self.settled = np.zeros(self.relaxation.grid.shapes.total, np.bool_)
         goal = make_goal(
             kind, objective, columns, level, floor=floor,
             energy_only=kind != FRONT and objective.alone == "energy" and not self.relaxation.timed,
@@ -162,6 +177,7 @@ class Solver:
             merge(goal, total, seeds if kind == FRONT else revalued(seeds, objective))
         begin, values = self.relaxation.roots(goal, total)
         least = float(values[0]) if len(values) else math.inf
+        self.alike = len(values) > 1 and float(values[-1]) <= least * (1.0 + SLACK)
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
         none_yet = kind == BEST and len(values) and not total.many[0] and limit == math.inf
         tell = self._teller(on_poll, total, outcome)
@@ -169,6 +185,20 @@ class Solver:
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+        while stop == FINER:
+            try:
+                self._kept = local()  # the tables so far make room
+                self.relaxation.refine(deadline)
+                self.refined_at = int(total.tally[0])
+                begin, values = self.relaxation.roots(goal, total)
+                least = float(values[0]) if len(values) else math.inf
+                outcome.bound = outcome.root_bound = max(outcome.bound, least)
+                with heeding(self.stop):
+                    stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+            except TimeoutError:
+                stop = "timeout"
+            except KeyboardInterrupt:
+                stop = "interrupted"
         outcome.stop = stop or "exhausted"
         outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
         outcome.table_bytes = self.relaxation.filled.nbytes
@@ -191,8 +221,9 @@ class Solver:
         room, inside = len(total.value), int(np.searchsorted(values, goal.limit[0] * (1 + SURE), side="right"))
         if room > 1 and kind == BEST:  # a search that goes on finds again what it found before
             total.many[0] = 0
+        rest = ~self.settled[begin[:inside]]
         total.open[0] = math.inf
-        stop = self._look_through(goal, total, begin[:inside], values[:inside], deadline, on_poll)
+        stop = self._look_through(goal, total, begin[:inside][rest], values[:inside][rest], deadline, on_poll)
         beyond = float(values[inside]) if inside < len(values) else math.inf
         best = float(total.value[room - 1]) if total.many[0] == room else math.inf
         outcome.bound = max(outcome.bound, min(float(total.open[0]), beyond, best))
@@ -211,7 +242,7 @@ class Solver:
             goal.limit[0] = values[0] * factor
             timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self._halt)
             timer.start()
-            self._explore(goal, total, begin, values)
+            self._explore(goal, total, begin, values, make_memo(self.space.encoded.constants, 0))
             timer.cancel()
             self.stop[0] = 0
             if total.many[0] or self._is_interrupted():
@@ -232,12 +263,15 @@ class Solver:
     ) -> str:
         """Look through some root shapes; returns why it ended early, or nothing."""
         first, stop = 0, ""
+        memos: list[Memo] = []
         size = len(begin) if self.relaxation.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
-                left, why = self.most_nodes - int(total.tally[0]), "nodes"
+                coarse = self._coarse_nodes(goal)
+                left, why = min((coarse, FINER), (self.most_nodes, "nodes"))
+                left -= int(total.tally[0])
                 self.stop[1] = left // pieces
                 if deadline is not None and time.monotonic() > deadline:
                     why = "timeout"
@@ -246,21 +280,32 @@ class Solver:
                     break
                 parts = [self._copy_of(total) for _ in range(pieces)]
                 rows = [slice(first + k, last, pieces) for k in range(pieces)]
+                memos += [self._make_memo(goal, len(total.value)) for _ in range(pieces - len(memos))]
                 jobs = [
-                    pool.submit(self._explore, goal, part, begin[row], values[row])
-                    for part, row in zip(parts, rows, strict=True)
+                    pool.submit(self._explore, goal, part, begin[row], values[row], memo)
+                    for part, row, memo in zip(parts, rows, memos, strict=False)
                 ]
                 stop = self._await(jobs, deadline, on_poll)
                 for job in jobs:
                     job.result()
-                for part in parts:
+                settles = not stop and (goal.kind[0] == FRONT or len(total.value) == 1)
+                for part, row in zip(parts, rows, strict=True):
                     if part.tally[0] > self.stop[1]:
                         stop = stop or why
+                    elif settles:
+                        self.settled[begin[row]] = True
                     merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
             total.open[0] = min(total.open[0], float(values[first]))
         return stop
+
+    def _coarse_nodes(self, goal: Goal) -> int:
+        """Nodes after which finer tables may pay, if the search can begin again."""
+        if goal.kind[0] == WITHIN:
+            return NO_END
+        due = self.relaxation.due(alike=self.alike)
+        return NO_END if due is None else self.refined_at + due
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a wave."""
@@ -273,7 +318,25 @@ class Solver:
             mine[rows] = other[rows]
         return part
 
-    def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats) -> None:
+    def _make_memo(self, goal: Goal, room: int) -> Memo:
+        """A memo for one piece of each wave, of nodes that all of these look through."""
+        c = self.space.encoded.constants
+        grouped = (c.nodes[:, 1] - c.nodes[:, 0] > 1).any()
+        share = grouped and len(set(c.role.tolist())) < len(c.role)  # tensors of several nodes one partition
+        useless = (
+            goal.kind[0] != BEST
+            or room > 1
+            or self.relaxation.grid.shapes.ragged.any()
+            or c.windowed[c.output[0]]
+            or (c.partitioned.any() and (share or c.two_widths[0]))
+        )
+        timed = not goal.energy_only[0] or bool(c.leak.any())
+        words = self.relaxation.problem.words
+        size = self.space.quick_size
+        places = MEMO if size is None else min(MEMO, 1 << (LEAST_MEMO + size).bit_length())
+        return make_memo(c, 0 if useless else places, timed=timed, words=words)
+
+    def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
         grid, tables, kept = self.relaxation.grid, self.relaxation.filled.tables, self._kept
         if getattr(kept, "tables", None) is not tables:  # each thread has a node, which begins anew at each root
             kept.tables, kept.problem, kept.node = tables, search_problem(grid, tables), make_node(grid, tables)
@@ -282,6 +345,7 @@ class Solver:
             goal,
             part,
             kept.node,
+            memo,
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,

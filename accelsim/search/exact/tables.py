@@ -17,7 +17,7 @@ from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.records import Int32s2
 from accelsim.search.exact.layout import Layout
 from accelsim.search.exact.network import Spreading
-from accelsim.search.exact.orders import NONE, Statuses
+from accelsim.search.exact.orders import NONE, Statuses, Structure
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables_kernel import lay_shapes
 from accelsim.search.exact.worth import SLACK, Parents, States, Worth, entering_cost, least_inside, least_outside
@@ -35,11 +35,14 @@ class Context(NamedTuple):
     """For each tensor, the share of its reads (or updates) that networks since then leave, 0..1."""
     tight: bool = False
     """Whether the output's parent has no room for its partial sums."""
+    room: int = 0
+    """Class of the words that the storage nodes of the level hold so far, from 1 on; 0 if classes are not told
+    apart."""
 
     @property
     def state(self) -> Parents:
         """What states that are worth filling are told apart by."""
-        return (*self.parents, int(self.tight))
+        return (*self.parents, int(self.tight), self.room)
 
 
 @dataclass(slots=True)
@@ -81,6 +84,11 @@ class CostTable:
         """Entries of a shape in a context."""
         return len(self.statuses) * len(self.copies) * len(self.edges)
 
+    @property
+    def dense(self) -> int:
+        """Entries, if all shapes were worth it."""
+        return int(self.place.size) * self.lanes
+
     def take(self, m: int, shapes: Ints) -> Floats:
         """The entries of some shapes in a context, infinite where they are not worth it: float64[Q, A, B, *]."""
         sizes, place = (len(self.statuses), len(self.copies), len(self.edges)), self.place[m, shapes]
@@ -113,6 +121,7 @@ class Bounds:
     Attributes
     ----------
     grid : Grid
+    structure : Structure
     around : list of CostTable
         For each level, outside the network below it.
     inside : list of CostTable
@@ -120,6 +129,8 @@ class Bounds:
     networks : list of Spreading
     pj : float64[L, T, 4]
         Least energy of an element's action.
+    least : float64[L, L, T]
+        Least share of reads that networks leave, for level, parent and tensor.
     elided : float64[L]
         What it costs to read the whole output at a level once.
     narrow : float64[L]
@@ -132,24 +143,39 @@ class Bounds:
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
         Entries of all tables.
+    row : int
+        Row of a `Laid` in which they stand, -1 if in none.
     place, many, first
         Those of all contexts, of the tables around networks first: int32[*, S], int64[*].
+    dense : int
+        Entries that they would have if all shapes were worth it: what it takes to fill them.
+    work : int
+        These, and how often the sweeps over networks spread a tile in a context: what it takes to make
+        them.
     """
 
     grid: Grid
+    structure: Structure
     pj: Floats
+    least: Floats
     corners: bool = True
     values: Floats = field(default_factory=lambda: np.zeros(0))
+    row: int = -1
     around: list[CostTable] = field(default_factory=list)
     inside: list[CostTable] = field(default_factory=list)
     place: Int32s2 = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     many: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     first: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    dense: int = 0
     networks: list[Spreading] = field(default_factory=list)
+    deepest: list[int] = field(default_factory=list)
+    least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     elided: Floats = field(default_factory=lambda: np.zeros(0))
     narrow: Floats = field(default_factory=lambda: np.zeros(0))
     copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
+    work: int = 0
     states: States = field(default_factory=dict)
+    numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
     @property
     def leads(self) -> bool:
@@ -160,6 +186,10 @@ class Bounds:
     def nbytes(self) -> int:
         """What the tables take."""
         return self.values.nbytes + self.place.nbytes
+
+    def around_number(self, level: int, statuses: Statuses) -> int:
+        """Number of some statuses in the table around the network of a level."""
+        return self.numbers[level][statuses][0]
 
 
 def lay_out(tables: Bounds, like: Bounds) -> None:
@@ -192,18 +222,19 @@ class Laid:
     """
 
     def __init__(self, like: Bounds, most: int) -> None:
-        self.like, self.tables, self.values = like, list[Bounds](), np.zeros((most, like.values.size))
+        self.like, self.used, self.values = like, 0, np.zeros((most, like.values.size))
 
-    def put(self, tables: Bounds) -> None:
-        """Lay tables out in the next row; those that stand there need the others no more."""
-        row, like = self.values[len(self.tables)], self.like
+    def put(self, tables: Bounds) -> Bounds:
+        """Lay tables out in the next row; returns those that stand there, which need the others no more."""
+        row, like = self.values[self.used], self.like
         around, inside = ([replace(table, entries=row) for table in some] for some in (like.around, like.inside))
         laid = replace(
-            tables, values=row, around=around, inside=inside, place=like.place, many=like.many,
+            tables, values=row, row=self.used, around=around, inside=inside, place=like.place, many=like.many,
             first=like.first,
         )  # fmt: skip
         lay_out(tables, laid)
-        self.tables.append(laid)
+        self.used += 1
+        return laid
 
 
 class Sieve:
@@ -224,7 +255,6 @@ class Sieve:
         least, may_keep, self.mirror = layout.share, layout.may_keep, layout.mirror
         levels, tensors = may_keep.shape
         self.bounds, self.states, self.total = bounds, worth.states, grid.shapes.total
-        self.window = layout.structure.window
         self.output = int(grid.space.encoded.constants.output[0])
         self.most_copies = np.cumprod([1.0, *(float(np.max(each.apart, initial=1.0)) for each in grid.options)])
         self.outside = least_outside(grid, pj, needed)
@@ -255,7 +285,7 @@ class Sieve:
         known = self._known("inside", level, parents)
         if known is not None and not known.any():
             return True
-        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-1]))
+        least = sum(self.outside[parent, t] + self.inside[level, parent, t] for t, parent in enumerate(parents[:-2]))
         cap = float(self.caps[level].max())
         return bool(least > cap + SLACK * abs(cap))
 
@@ -270,7 +300,15 @@ class Sieve:
 
     def _known(self, kind: str, level: int, state: Parents) -> Bools | None:
         """Which shapes other tables found worth filling in a state: bool[B, S]; None if they do not tell."""
-        return self.states.get((kind, level), {}).get(state)
+        states = self.states.get((kind, level), {})
+        return states.get(state, states.get((*state[:-1], 0)))
+
+    def limits(self, level: int, contexts: list[Context], copies: Floats) -> tuple[Floats, Floats]:
+        """`Verdicts.room` and `Verdicts.off` of the network of a level."""
+        outside = [sum(self.outside[parent, t] for t, parent in enumerate(each.parents)) for each in contexts]
+        room = self.caps[level] - np.array(outside)[:, None]
+        off = [self._counted_off(level, each.parents, copies) for each in contexts]
+        return np.asarray(room + SLACK * np.abs(self.caps[level])), np.array(off)
 
     def _counted_off(self, level: int, parents: Parents, copies: Floats) -> tuple[float, float, float]:
         """What is counted off at most for one copy of the output, for the most, and where these lie on the chord."""
@@ -332,8 +370,8 @@ class Sieve:
         `entries`: those of each corner, float64[Q, A, B, S]; `after`: of each way for the innermost loop outside
         to move tensors, as `_statuses_after`.
         """
-        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-1]]
-        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-1]) if not kept[t])
+        kept = [kind == "inside" and parent == level > 0 for parent in parents[:-2]]
+        outside = sum(self.outside[parent, t] for t, parent in enumerate(parents[:-2]) if not kept[t])
         cap = self.caps[level] - outside
         cap += SLACK * np.abs(cap)
         found = np.zeros((len(table.edges), len(some)), np.bool_)
@@ -365,7 +403,7 @@ class Sieve:
 
     def _statuses_after(self, table: CostTable, moved: frozenset[int]) -> list[int]:
         """Numbers of the statuses that steps may have if the innermost loop outside moves some tensors."""
-        surely = [t for t in moved if t != self.window]
+        surely = [t for t in moved if t != self.bounds.structure.window]
         return [q for q, each in enumerate(table.statuses) if all(each[t] == NONE for t in surely)]
 
     def _least_completion(self, table: CostTable, lanes: Floats, level: int, parents: Parents) -> Floats:

@@ -1,6 +1,6 @@
 """How entries of cost-to-go tables are laid out: as sweeps read and write them, and as they are kept; compiled.
 
-Axis letters: S = shapes, Q = statuses, N = copies and spreads.
+Axis letters: S = shapes, Q = statuses, N = copies and spreads, I = kinds of loops outside.
 """
 
 from __future__ import annotations
@@ -61,6 +61,45 @@ def lay_shapes(values: Floats3, shapes: Ints1, tiles: bool, kept: Floats1) -> No
                 for at in range(start, end):
                     to = (at * lanes + n) * statuses + q if tiles else (q * lanes + n) * many + at
                     kept[to] = each[shapes[at]]
+
+
+@jit
+def look_inside(
+    entries: Floats1, first: Ints1, place: Int32s2, lanes: Ints1, tiles: Ints1, after: Bools2, least: Floats3
+) -> None:
+    """Find the least entries of some tiles, where they are worth it.
+
+    Parameters
+    ----------
+    entries, first, place
+        As `CostTable` has them.
+    lanes : int64[3]
+        How many copies of the output, spreads and statuses there are.
+    tiles : int64[*]
+    after : bool[I, Q']
+        Statuses that steps may have after each innermost loop outside.
+    least : float64[*, C', 2 * I]
+        The least of them, for one copy of the output and the most.
+    """
+    loops, all_lanes = after.shape[0], lanes[0] * lanes[1] * lanes[2]
+    for at in range(tiles.shape[0]):
+        for m in range(place.shape[0]):
+            stands = place[m, tiles[at]]
+            if stands < 0:
+                continue
+            lane, row = first[m] + stands * all_lanes, least[at, m]
+            for i in range(2 * loops):
+                row[i] = np.inf
+            for a in range(lanes[0]):
+                for _ in range(lanes[1]):
+                    for q in range(lanes[2]):
+                        found = entries[lane]
+                        lane += 1
+                        for i in range(loops):
+                            if after[i, q] and a == 0:
+                                row[i] = min(row[i], found)
+                            if after[i, q] and a == lanes[0] - 1:
+                                row[loops + i] = min(row[loops + i], found)
 
 
 @jit

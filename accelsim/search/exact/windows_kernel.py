@@ -1,11 +1,36 @@
-"""Windows that slide in the search: what of a tile is new at least; compiled."""
+"""Windows that slide in the search: what of a tile is new at least, and their part of the memo key; compiled."""
 
 from __future__ import annotations
 
+from accelsim.model.detail import INSIDE, LOOPS, SPREAD
 from accelsim.model.encode import Constants
 from accelsim.model.jit import inline, jit
-from accelsim.model.records import Ints1
+from accelsim.model.records import Ints1, Uints1
+from accelsim.search.exact.memo_key import mix_key
+from accelsim.search.exact.node import SearchNode
 from accelsim.search.exact.shapes import Shapes
+
+
+@jit
+def mix_slides(c: Constants, node: SearchNode, key: Uints1, level: int, t: int) -> None:
+    """Add the loops outside a tile that decide how a window may slide on."""
+    s = node.s
+    temporal, order = node.mapping.temporal[0], node.mapping.order[0]
+    rank, idle = -1, 1
+    for lv in range(level - 1, -1, -1):
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d = order[lv, j]
+            if not c.relevant[t, d]:
+                idle *= temporal[lv, d]
+                continue
+            if rank >= 0 and c.rank[t, d] != rank:
+                mix_key(key, -1)
+                return
+            rank = c.rank[t, d]
+            mix_key(key, idle)
+            mix_key(key, d)
+            mix_key(key, temporal[lv, d])
+            mix_key(key, s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD])
 
 
 @inline
