@@ -38,7 +38,18 @@ T = TypeVar("T")
 Reader = Callable[[Node, Problems], T | None]
 Source = str | PathLike[str] | Mapping[str, Any]
 """What is read as a file: its path, the name of one that ships, its text (several lines), or its values as a dict."""
-KINDS = ("architecture", "gpu", "system", "workload", "decoder", "mapping", "constraints", "energy_table", "sweep")
+KINDS = (
+    "architecture",
+    "gpu",
+    "system",
+    "workload",
+    "decoder",
+    "mapping",
+    "layout",
+    "constraints",
+    "energy_table",
+    "sweep",
+)
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
