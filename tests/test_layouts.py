@@ -204,7 +204,7 @@ def test_layouts__of_timeloop_are_read():
         machine,
         CONV,
     )
-    assert one == {"Inputs": DataLayout((0, 2, 3, 1), (1, 1, 1, 1))}
+    assert one == {"Inputs": DataLayout((0, 2, 3, 1))}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from accelsim.search.result import Certificate, FrontResult, SearchedSpace, Sear
 from accelsim.show.report import energy
 from accelsim.show.report import search as reports
 from accelsim.show.report.headline import cost_line, headline
-from accelsim.show.report.mapping import best_report, result_report, sparse_report
+from accelsim.show.report.mapping import best_report, layout_report, result_report, sparse_report
 from accelsim.show.report.verdicts import known, verdict
 from accelsim.show.table import bold
 
@@ -303,11 +303,15 @@ class LayoutResult(Evaluation):
         cost = f"{energy(pj)}, {cycles:,} cycles with the {self.kind} data layout"
         return f"{self.layer.name} on {self.architecture.name}: {cost}, {known(self.gap, SearchedSpace())}"
 
+    def brief(self) -> Iterator[Piece]:
+        """What is printed where only the headline, and what was asked for, is wanted."""
+        yield bold(self.headline)
+        yield from layout_report(self.result, self.architecture, self.layer)
+
     def parts(self) -> Iterator[Piece]:
         """What the report is made of."""
         yield bold(self.headline)
-        yield ""
-        yield from super().parts()
+        yield from itertools.islice(super().parts(), 1, None)  # whose first line says that the mapping was given
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: what `--json` prints and `result.json` holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -359,6 +360,8 @@ def layout_of(problem: MappingProblem, layouts: Any, asked: Asked) -> LayoutResu
 
     einsum, machine = problem.one_layer, _in_bursts(problem.architecture)
     kind = layouts if layouts in ("best", "worst") else "given"
+    if isinstance(layouts, str) and kind == "given" and not os.path.exists(layouts) and "\n" not in layouts:
+        raise AccelsimError(f"layout: '{layouts}' is no file; write best, worst, or a file")
     given = load_layouts(layouts, machine, einsum) if kind == "given" else None
     base = map_problem(problem, replace(asked, top=MOST_TIES, mapspace="even", factors="perfect"))
     listed = base.search.ranked

@@ -174,7 +174,8 @@ def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, 
         return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind), dumped=True, own=True)
     if isinstance(source, str) and "\n" in source:
         return open_document(f"<{kind}>", kind, overrides, problems, source, own=True)
-    return open_document(library.find(source, library.FOLDERS[kind]) or source, kind, overrides, problems, own=True)
+    shipped = library.find(source, library.FOLDERS[kind]) if kind in library.FOLDERS else None
+    return open_document(shipped or source, kind, overrides, problems, own=True)
 
 
 def _as_text(values: Mapping[str, Any], kind: str) -> str:

@@ -18,12 +18,12 @@ from accelsim.inputs.workload import Einsum, Tensor
 class DataLayout:
     """Lines of a tensor: blocks of `line` words along each rank, in the `order` of the ranks, outermost first.
 
-    The last line along a rank is padded to a whole one. With lines of 1 word along every rank but the last, the ranks
-    lie one after the other.
+    The last line along a rank is padded to a whole one. Without `line`, whole ranks lie one after the other, and a line
+    is as full as a burst allows.
     """
 
     order: tuple[int, ...]
-    line: tuple[int, ...]
+    line: tuple[int, ...] = ()
 
 
 def rank_names(tensor: Tensor) -> list[str]:
@@ -41,7 +41,7 @@ def layout_text(tensor: Tensor, layout: DataLayout, full: Sequence[int], *, plai
     """
     names = rank_names(tensor)
     order = " ".join(names[rank] for rank in layout.order if full[rank] > 1)
-    line = " ".join(f"{name}={n}" for name, n in zip(names, layout.line, strict=True) if n > 1)
+    line = " ".join(f"{name}={n}" for name, n in zip(names, layout.line, strict=False) if n > 1)
     return order if plain or not line else f"{order}, lines of {line}"
 
 
@@ -138,13 +138,14 @@ def read_layouts(
                 )
                 named = {alias[word]: n for word, n in factors.items() if word in alias}
                 each = [named.get(rank, block[rank]) for rank in range(len(full))]
-                line[tensor.name] = tuple(min(n, extent) for n, extent in zip(each, full, strict=True))
+                if max(each, default=1) > 1:
+                    line[tensor.name] = tuple(min(n, extent) for n, extent in zip(each, full, strict=True))
     if not order and not line and len(problems) == before:
         problems.add(body, f"no entry has the target {outermost}", f"write `target: {outermost}`")
     if len(problems) > before:
         return None
     usual = {name: tuple(range(len(tensors[name].ranks))) for name in {**order, **line}}
-    return {name: DataLayout(order.get(name, each), line.get(name, (1,) * len(each))) for name, each in usual.items()}
+    return {name: DataLayout(order.get(name, each), line.get(name, ())) for name, each in usual.items()}
 
 
 def _aliases(tensor: Tensor) -> dict[str, int]:

@@ -298,7 +298,8 @@ def _compare(store: _StoredTensor, given: DataLayout | None) -> list[tuple[DataL
     lines = sorted(line for line, moved in bits.items() if moved == fewest)
     blocked = (DataLayout((*rest, *order), line) for line in lines for order in orders)
     best = min(itertools.chain(usual, blocked), key=store.port_bits)
-    told = store.in_order((*rest, *ranks)) if given is None else given
+    told = given or DataLayout((*rest, *ranks))
+    told = told if told.line else store.in_order(told.order)
     return [
         (layout, layout in plain, store.burst_bits(layout.line), store.port_bits(layout))
         for layout in (told, best, worst)

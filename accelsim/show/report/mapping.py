@@ -187,7 +187,7 @@ def result_report(
     yield from _energy(result, einsum)
     yield from _cycles(result)
     yield from _fills(result, shown=verbose or not result.all_overlaps)
-    yield from _layouts(result, architecture, einsum)
+    yield from layout_report(result, architecture, einsum)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
     yield from _movement(result, architecture, einsum)
@@ -395,7 +395,7 @@ _LAYOUTS = (
 _CONFLICTS = Column("bank conflicts", lambda row: times(row["port_bits"] / row["burst_bits"]))
 
 
-def _layouts(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
+def layout_report(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
     """What the outermost level moves in whole bursts, and what that costs, in some data layouts."""
     outermost = architecture.levels[0]
     if outermost.burst_bits is None:
@@ -409,8 +409,8 @@ def _layouts(result: Result, architecture: Architecture, einsum: Einsum) -> Iter
     yield Table("layouts", columns, [asdict(each) for each in result.layouts], title, note)
     for kind in KINDS if result.layouts else ():
         pj, cycles = in_bursts(result, outermost, kind)
-        more = f"{energy(pj)} ({pj / result.energy_pj - 1:+.2%}), {cycles:,} cycles ({cycles / result.cycles - 1:+.2%})"
-        yield f"{kind:<6} {more}"
+        ratios = times(pj / result.energy_pj), times(cycles / result.cycles)
+        yield f"{kind:<6} {energy(pj)} ({ratios[0]}), {cycles:,} cycles ({ratios[1]})"
     told = {each.tensor for each in result.layouts}
     untold = [tensor.name for tensor in einsum.tensors if tensor.name not in told]
     if untold:
