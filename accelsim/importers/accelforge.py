@@ -481,9 +481,8 @@ def _let_idle_leak(levels: Sequence[dict[str, Any]], arch: Map, notes: list[Note
         if leaks and False in gates:
             level["power_gateable"] = False
             if True in gates:
-                notes.append(
-                    Note(arch.mark, "power_gateable", f"idle instances of {level['name']} leak along all axes")
-                )
+                why = f"idle instances of {level['name']} leak along all axes"
+                notes.append(Note(arch.mark, "power_gateable", why))
         for axis in level.get("fanout", {}).values():
             if isinstance(axis, dict) and "power_gateable" in axis:
                 gate = axis.pop("power_gateable")

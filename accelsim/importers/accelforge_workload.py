@@ -140,9 +140,8 @@ def _accesses(item: Any, mark: Mark) -> tuple[dict[str, list[str]], str]:
     text = item if isinstance(item, str) else item.get("einsum") if isinstance(item, Map) else None
     if isinstance(text, str):
         left, _, right = text.partition("=")
-        found = [
-            (name, ranks.split(","), side is left) for side in (left, right) for name, ranks in _ACCESS.findall(side)
-        ]
+        sides = ((access, side is left) for side in (left, right) for access in _ACCESS.findall(side))
+        found = [(name, ranks.split(","), output) for (name, ranks), output in sides]
     elif isinstance(item, Map):
         found = []
         for access in item.value("tensor_accesses", Seq).maps():
@@ -281,11 +280,9 @@ def constraints_of(
         why = "allows other dimensions in each layer; import it with a workload to have constraints"
         notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
     said = list[Note]()
-    asked = values.for_layers(
-        [(layer.name, _axis_constraints(asking, layer, said)) for layer in layers] if asking else []
-    )
+    asked = [(layer.name, _axis_constraints(asking, layer, said)) for layer in layers if asking]
     notes += dict.fromkeys(said)
-    return values.without_loops(asked, architecture["levels"] if architecture else ())
+    return values.without_loops(values.for_layers(asked), architecture["levels"] if architecture else ())
 
 
 def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
@@ -298,13 +295,10 @@ def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Not
             allowed -= {dim for name in reused for dim in layer.tensors[name]}
         ranks = {dim.upper(): frozenset({dim}) for dim in layer.dims}  # `P` is the rank of `p`
         dims = ranks | {dim: frozenset({dim}) for dim in layer.dims} | {"All": frozenset(layer.dims)}
-        of_tensors = {
-            name: frozenset(dim for tensor in tensors for dim in layer.tensors[tensor])
-            for name, tensors in layer.sets.items()
-            if name != "All"
-        }
+        named = [(name, [layer.tensors[each] for each in of]) for name, of in layer.sets.items() if name != "All"]
+        sets = {name: frozenset[str]().union(*of) for name, of in named} | dims
         for bound in axis.table.rows("loop_bounds"):
-            which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
+            which = members(bound.get("expression", "Nothing"), sets, bound.mark)
             sign, most = str(bound.get("operator")), values.whole(bound.get("value"), bound.where("value"))
             together, sign = sign.startswith("product"), sign.removeprefix("product")
             most += {"<": -1, ">": 1}.get(sign, 0)

@@ -221,10 +221,8 @@ def written_densities(einsum: Einsum) -> dict[str, Any]:
         if isinstance(density, Uniform | FixedStructured):
             share = Decimal(density.density.numerator) / Decimal(density.density.denominator)
         even = isinstance(density, FixedStructured | NOfM)
-        found[tensor.name] = {
-            "distribution": "fixed_structured" if even else "hypergeometric",
-            "density": float(share.normalize()),
-        }
+        kind = "fixed_structured" if even else "hypergeometric"
+        found[tensor.name] = {"distribution": kind, "density": float(share.normalize())}
     return found
 
 

@@ -375,9 +375,8 @@ def _energies(memory: Map, ports: Sequence[Map], operands: Sequence[str], step: 
         of_role: dict[str, str] = {}
         for operand in operands if action != "update" else ["O"] * ("O" in operands):
             used = [port for port in ports if (operand, way) in _allocated(port)] or list(ports)
-            of_role[ROLES[operand]] = values.pj_text(
-                cost * step / values.whole(used[0].get("bandwidth_max"), used[0].mark)
-            )
+            widest = values.whole(used[0].get("bandwidth_max"), used[0].mark)
+            of_role[ROLES[operand]] = values.pj_text(cost * step / widest)
         same = len(set(of_role.values())) == 1
         found |= {action: next(iter(of_role.values())) if same else of_role} if of_role else {}
     if found.get("update") == found["write"]:
@@ -438,9 +437,8 @@ def _workload(
         return written, _Layer(found, einsum["dims"], bits)
 
     written, known = zip(*values.read_all(read, layers), strict=True)
-    body = values.checked_workload(
-        {"name": values.file_stem(layers[0].mark), "layers": list(written)}, layers[0].mark, notes
-    )
+    body = {"name": values.file_stem(layers[0].mark), "layers": list(written)}
+    body = values.checked_workload(body, layers[0].mark, notes)
     ours = load_workload({"workload": body}).layers
     return body, [replace(layer, einsum=each) for layer, each in zip(known, ours, strict=True)]
 
