@@ -18,6 +18,7 @@ from accelsim.cli import main as cli
 from accelsim.inputs.energies import ComponentTable, read_energy_table
 from accelsim.inputs.fields import open_document
 from accelsim.inputs.source import Problems
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import FOLDER
 from tests.effort import many
 
@@ -91,6 +92,18 @@ def imported(tmp_path):
         return read_foreign(paths, variables=variables)
 
     return imported
+
+
+@pytest.fixture
+def load_onnx(tmp_path):
+    """Save a model and load it as a workload."""
+
+    def load_onnx(model, **sizes: object):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return load_workload(path, {name: str(size) for name, size in sizes.items()})
+
+    return load_onnx
 
 
 @pytest.fixture
