@@ -38,13 +38,17 @@ Sets = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """An Einsum that was read: its dimensions, the dimensions of each tensor, its sets of tensors, and its widths."""
+    """An Einsum that was read: its dimensions, the dimensions of each tensor, its sets of tensors, and its widths.
+
+    `called`: as AccelForge calls it, by its output if it is written as text.
+    """
 
     name: str
     dims: Mapping[str, int]
     tensors: Mapping[str, frozenset[str]]
     sets: Sets
     bits: Mapping[str, int]
+    called: str
 
 
 def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
@@ -99,7 +103,7 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
             notes.append(Note(table.mark, name, "a copy: accelsim counts a MAC for each of its words"))
         made[output] = name
         body = {**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths}
-        return body, Layer(name, dims, used, sets, widths)
+        return body, Layer(name, dims, used, sets, widths, output if text else str(table.get("name", output)))
 
     found, mark = values.read_all(einsum_of, accesses), workload.where("einsums")
     body = {"name": values.file_stem(mark), "layers": [layer for layer, _ in found]}
@@ -376,9 +380,11 @@ def mapping_of(
                 continue
             of = [axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))]
             place = next((axis for axis in of if node.get("component", axis.node) == axis.node), None)
-            if place is None or place.level != found[-1]["level"]:
+            if place is None or levels.index(place.level) < levels.index(found[-1]["level"]):
                 notes.append(Note(node.mark, dim, "is spread where the machine has no fanout; the mapping is left out"))
                 return None
+            passed = levels[levels.index(found[-1]["level"]) + 1 : levels.index(place.level) + 1]
+            found += [{"level": level, "keep": []} for level in passed]
             found[-1].setdefault("spatial", {}).setdefault(place.axis, []).append(f"{dim}={bound}")
     found += [{"level": level, "keep": []} for level in levels[levels.index(found[-1]["level"]) + 1 :] if found]
     return {"levels": found}

@@ -67,7 +67,6 @@ _CARRYING = (*KEEPING, *_PARTS, "Concat", "MaxPool")
 """Nodes whose output has words as wide as their first input's."""
 _INNER = ("_scores", "_input", "_state")
 """Parts of a node whose output is none of its own."""
-_ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
 
 
 def operation_of(operator: str) -> str:
@@ -440,7 +439,7 @@ def _reduce(work: _Import, node: Any) -> None:
 
 def _one_pass(work: _Import, node: Any) -> None:
     _each_word(work, node, [node.input[0]], _together(work, node))
-    work.note(node, "approximated", _ONE_PASS_WHY)
+    work.note(node, "approximated", "counted as one pass over its input: each word is read once and written once")
 
 
 def _together(work: _Import, node: Any) -> frozenset[int]:

@@ -278,9 +278,8 @@ def default_counts(
             reads = counts.reads
             if child is not None:
                 reads = into[child] * math.prod(distinct[names[k], tensor.name] for k in range(index, child))
-            found[names[index], tensor.name] = [
-                counts.tile_words, reads, into.get(index, 0), 0, result.levels[index].used_instances,
-            ]  # fmt: skip
+            fills, instances = into.get(index, 0), result.levels[index].used_instances
+            found[names[index], tensor.name] = [counts.tile_words, reads, fills, 0, instances]
     return found
 
 
