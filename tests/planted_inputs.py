@@ -140,6 +140,12 @@ AROUND = (
     Mutant("formulas have the bits of the narrowest layer", "importers/accelforge.py",
         "max(widths, default=BITS)", "min(widths, default=BITS)",
         "test_import_accelforge.py::test_formulas__have_the_bits_of_the_widest_layer"),
+    Mutant("exported tiles end at loops that leave them", "importers/accelforge.py",
+        "for early in (True, False):", "for early in (False,):",
+        "test_import_accelforge.py::test_export__places_nodes_outside_loops_that_leave_their_tile"),
+    Mutant("loops are spread only where words are kept", "importers/accelforge_workload.py",
+        "for level in passed]", "for level in passed[1:]]",
+        "test_import_accelforge.py::test_mapping__spreads_loops_below_a_memory_that_keeps_nothing"),
     # sweeps
     Mutant("a front whose search was stopped is whole", "designs/work.py",
         '"proved": found.stop == "exhausted",', '"proved": True,',

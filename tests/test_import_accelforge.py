@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,6 +21,7 @@ from accelsim.inputs.architecture import Axis
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
+from tests.conftest import ask_peer, said
 
 MACHINE = """
 variables: {wide: 4 * 16}
@@ -77,10 +77,6 @@ def machine_of(foreign):
 
 def layers_of(foreign):
     return load_workload({"workload": foreign.workload}).layers
-
-
-def said(foreign) -> list[str]:
-    return [f"{note.key}: {note.why}" for note in foreign.notes]
 
 
 def test_size__of_a_formula_over_widths_says_for_which_values_it_is(imported):
@@ -312,9 +308,6 @@ mapping:
     assert evaluate(*foreign.loaded()).valid
 
 
-PEER = Path(os.environ.get("ACCELSIM_PEERS", Path.home() / ".cache" / "accelsim-peers")) / "accelforge/bin/python"
-
-
 def test_export__places_nodes_outside_loops_that_leave_their_tile(run, tmp_path):
     """AccelForge brings a tile anew in each step of the loops outside its node; if it is installed, energies agree."""
     nest = "mapping: {levels: [{level: Main}, {level: Buffer, keep: [A, Out], temporal: [k=8, n=8, m=8], "
@@ -329,11 +322,7 @@ def test_export__places_nodes_outside_loops_that_leave_their_tile(run, tmp_path)
         *((f"[{name}]", "", "") for name in ("Out", "A", "B", "Out", "A")), ("", "n", ""), ("", "k", ""), ("", "k", ""),
         ("", "n", ""), ("[B]", "", ""), ("", "m", ""), ("", "", "Out"),
     ]  # fmt: skip
-    if PEER.is_file():
-        request = [{"files": [str(path) for path in (*files[:2], files[3])]}]
-        script = Path(__file__).parents[1] / "benchmarks/peers/accelforge_live.py"
-        done = subprocess.run([PEER, script], input=json.dumps(request), stdout=subprocess.PIPE, text=True, check=True)
-        (answer,) = json.loads(done.stdout)
+    if answer := ask_peer("accelforge", {"files": [str(path) for path in (*files[:2], files[3])]}):
         ours = json.loads(run("eval", *files[:3], "--json")[1])["result"]
         assert answer["energy"] * 1e12 == pytest.approx(ours["energy_pj"], rel=1e-6)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import re
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
+from tests.conftest import ask_peer
 
 HARDWARE = """
 name: small
@@ -333,10 +332,6 @@ def test_export__of_random_machines_and_layers_says_what_it_has_no_form_for(tmp_
     assert refused > 10
 
 
-PEERS = Path(os.environ.get("ACCELSIM_PEERS", Path.home() / ".cache" / "accelsim-peers")) / "zigzag/bin/python"
-
-
-@pytest.mark.skipif(not PEERS.is_file(), reason="zigzag-dse is not installed: benchmarks/peers/setup.sh")
 def test_export__is_run_by_zigzag_with_equal_energy(tmp_path):
     """ZigZag adds the first read of each partial sum, of which each output word has one."""
     machine, layer = (
@@ -351,8 +346,7 @@ def test_export__is_run_by_zigzag_with_equal_energy(tmp_path):
     exported((machine, layer, nest), tmp_path)
     files = {"accelerator": "hardware", "mapping": "mapping", "workload": "workload"}
     request = {key: str(tmp_path / f"{name}.yaml") for key, name in files.items()} | {"dump_folder": str(tmp_path)}
-    script = Path(__file__).parents[1] / "benchmarks/peers/zigzag_live.py"
-    done = subprocess.run([PEERS, script], input=json.dumps([request]), stdout=subprocess.PIPE, text=True, check=True)
-    (answer,) = json.loads(done.stdout)
+    if (answer := ask_peer("zigzag", request)) is None:
+        pytest.skip("zigzag-dse is not installed: benchmarks/peers/setup.sh")
     first_reads = 4 * 8 * machine.energy.energy_pj("BUF", "Outputs", "read")
     assert answer["value"] == pytest.approx(evaluate(machine, layer, nest).energy_pj + first_reads, rel=1e-6)
