@@ -562,7 +562,10 @@ def _nodes(nest: LoopNest, layer: Layer, machine: AccelForgeMachine, *, early: b
             while early and at and _stays(found[at - 1], component, name, layer):
                 at -= 1
                 place = at if found[at].tag == "!Temporal" else place
-            found.insert(place, Tagged("!Storage", {"tensors": [name], "component": component}))
+            if place and found[place - 1].tag == "!Storage" and found[place - 1]["component"] == component:
+                found[place - 1]["tensors"].append(name)
+            else:
+                found.insert(place, Tagged("!Storage", {"tensors": [name], "component": component}))
         temporal, spread = [("", loop) for loop in node.temporal], [("x", loop) for loop in node.x]
         spread += [("y", loop) for loop in node.y]
         last = {loop.dim for loop in node.temporal[-1:]}
