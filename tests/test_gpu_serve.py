@@ -141,6 +141,19 @@ def test_memory__of_tied_tables_is_that_of_one_where_both_are_on_one_gpu():
     assert found == [2 * (layers * 12 * 768**2 + 50257 * 768) for layers in (12, 6)]
 
 
+@pytest.mark.parametrize("gpu", ["a100", "h100", "b200", "l40s"])
+@pytest.mark.parametrize("stack", ["", "vllm"])
+def test_all_reduce__is_by_the_faster_of_nccl_and_the_own_kernels_of_a_stack(gpu, stack):
+    gpu = load_gpu(gpu)
+    sizes = [2.0**power for power in range(10, 32)]
+    costs = Pricing(gpu, LLAMA, serving_mode(gpu), stack, "bf16", 2.0, 0.0).costs(
+        [Work("collective", (0, 8, size)) for size in sizes]
+    )
+    message = collective_shapes("all_reduce", 8, sizes)
+    both = [time_collective(gpu, message, one_shot=one, stack=stack if one else "").time_us for one in (False, True)]
+    assert [time_us for time_us, _ in costs.values()] == np.minimum(*both).tolist()
+
+
 def test_stages__that_come_first_have_the_layers_that_are_left():
     assert stages(LLAMA, Split(1, pp=5)) == [7, 7, 6, 6, 6]
 

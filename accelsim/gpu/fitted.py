@@ -146,11 +146,21 @@ class FittedSet:
     values: Mapping[str, float] = field(hash=False)
 
     @property
+    def software(self) -> str:
+        """Whose kernels they are."""
+        return self.stack.partition("/")[0].casefold()
+
+    @property
     def text(self) -> str:
         """What they were fitted to, in words."""
         stack = self.stack.removeprefix("/")
         kernels = f"{stack}{', ' if self.variant else ''}{self.variant}" if stack else "all stacks"
         return f"{self.rows} kernels of {kernels} on {', '.join(self.gpus)}"
+
+
+EAGER = "_eager"
+"""End of the name of kernels that were measured outside CUDA graphs, so that their launches set the time. They stand
+for a stack only where their full name asks for them: servers replay graphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +173,10 @@ class Fitted:
         """Constants for a stack and variant on a GPU: fitted to its family, or else to others.
 
         `stack`: a name as tables have it, or the software alone, such as `vllm`, of which the kernel counts that was
-        measured most; by default, that of the stack that was measured most on the family. An empty name stands for all
-        stacks together. Raises AccelsimError if there is no such stack.
+        measured most; by default, that of the stack that was measured most on the family, `EAGER` ones aside. An empty
+        name stands for all stacks together. Raises AccelsimError if there is no such stack.
         """
-        own = [one for one in self.sets if one.stack.strip("/") == one.stack != ""]
+        own = [one for one in self.sets if one.stack.strip("/") == one.stack != "" and not one.stack.endswith(EAGER)]
         own = own if stack is None else self._of_stack(stack)
         near = {"": 1, operand_path(gpu): 2, link_of(gpu): 2, family(gpu): 3}
         if not own or (stack is None and all(one.family != family(gpu) for one in own)):
@@ -177,9 +187,10 @@ class Fitted:
         if not stack:
             return []
         wanted = stack.casefold()
-        found = [one for one in self.sets if wanted in (one.stack.casefold(), one.stack.casefold().partition("/")[0])]
+        found = [one for one in self.sets if one.stack.casefold() == wanted]
+        found = found or [one for one in self.sets if one.software == wanted and not one.stack.endswith(EAGER)]
         if not found:
-            known = sorted({one.stack.partition("/")[0].lower() for one in self.sets} - {""})
+            known = sorted({one.software for one in self.sets} - {""})
             raise AccelsimError(f"no stack '{stack}' was measured; there are: {', '.join(known)}")
         return found
 

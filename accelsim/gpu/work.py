@@ -108,7 +108,7 @@ class Pricing:
             yield work, (time_us, power_w * time_us * 1e-6)
 
     def _stack_of(self, kind: OperatorKind) -> str:
-        known = {one.stack.partition("/")[0].casefold() for one in shipped(kind.name).sets}
+        known = {one.software for one in shipped(kind.name).sets}
         return self.stack if self.stack.partition("/")[0].casefold() in known else ""
 
     def _cost(self, kind: OperatorKind, shapes: Shapes, times: KernelTimes) -> _Cost:
@@ -158,13 +158,17 @@ class Pricing:
         return time_us, np.zeros_like(words), WIDE * words
 
     def _collective(self, operation: Floats, gpus: Floats, size: Floats) -> _Cost:
-        """All-reduce of the stack's own kernels where these are faster, all others of NCCL; bytes pass DRAM twice."""
-        time_us = np.zeros_like(size)
-        for one_shot in (False, True):
-            at = (operation == 0) == one_shot
-            if at.any():
-                shapes = collective_shapes([OPERATIONS[int(index)] for index in operation[at]], gpus[at], size[at])
-                kind = ONE_SHOT if one_shot else NCCL
-                times = time_collective(self.gpu, shapes, one_shot=one_shot, stack=self._stack_of(kind))
-                time_us[at], self.kernels[kind.name] = times.time_us, times.label
+        """NCCL's, or, in an all-reduce, the stack's own kernels where these are faster; bytes pass DRAM twice."""
+        shapes = collective_shapes([OPERATIONS[int(index)] for index in operation], gpus, size)
+        time_us = self._timed_collective(shapes, one_shot=False)
+        summed = operation == 0
+        if summed.any():
+            own = self._timed_collective({name: sizes[summed] for name, sizes in shapes.items()}, one_shot=True)
+            time_us[summed] = np.minimum(time_us[summed], own)
         return time_us, np.zeros_like(size), 2 * size
+
+    def _timed_collective(self, shapes: Shapes, *, one_shot: bool) -> Floats:
+        kind = ONE_SHOT if one_shot else NCCL
+        times = time_collective(self.gpu, shapes, one_shot=one_shot, stack=self._stack_of(kind))
+        self.kernels[kind.name] = times.label
+        return times.time_us
