@@ -134,6 +134,12 @@ def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
     return dict(zip(sizes, arrays, strict=True))
 
 
+EAGER = "_eager"
+"""End of the name of kernels that were measured outside CUDA graphs."""
+LONGEST_FLOOR_US = 15.0
+"""Time of the smallest kernel above which launches set it: in CUDA graphs 3 to 9 us were measured, else 18 to 210."""
+
+
 @dataclass(frozen=True, slots=True)
 class FittedSet:
     """Constants of a kind, and what they were fitted to; empty names mean all of them."""
@@ -144,6 +150,14 @@ class FittedSet:
     gpus: tuple[str, ...]
     rows: int
     values: Mapping[str, float] = field(hash=False)
+
+    @property
+    def launched_apart(self) -> bool:
+        """Whether these kernels were measured outside CUDA graphs, so that their launches set the time.
+
+        Their name says it, or they take so long however small they are.
+        """
+        return self.stack.endswith(EAGER) or self.values.get("floor_us", 0.0) > LONGEST_FLOOR_US
 
     @property
     def software(self) -> str:
@@ -158,11 +172,6 @@ class FittedSet:
         return f"{self.rows} kernels of {kernels} on {', '.join(self.gpus)}"
 
 
-EAGER = "_eager"
-"""End of the name of kernels that were measured outside CUDA graphs, so that their launches set the time. They stand
-for a stack only where their full name asks for them: servers replay graphs."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """All constants of a kind."""
@@ -173,22 +182,38 @@ class Fitted:
         """Constants for a stack and variant on a GPU: fitted to its family, or else to others.
 
         `stack`: a name as tables have it, or the software alone, such as `vllm`, of which the kernel counts that was
-        measured most; by default, that of the stack that was measured most on the family, `EAGER` ones aside. An empty
-        name stands for all stacks together. Raises AccelsimError if there is no such stack.
+        measured most; by default, that of the stack that was measured most on the family. Kernels that were launched
+        apart stand only where their full name asks for them, as servers replay graphs. An empty name stands for all
+        stacks together. Raises AccelsimError if there is no such stack.
         """
-        own = [one for one in self.sets if one.stack.strip("/") == one.stack != "" and not one.stack.endswith(EAGER)]
+        own = [one for one in self.sets if one.stack.strip("/") == one.stack != "" and not one.launched_apart]
         own = own if stack is None else self._of_stack(stack)
         near = {"": 1, operand_path(gpu): 2, link_of(gpu): 2, family(gpu): 3}
         if not own or (stack is None and all(one.family != family(gpu) for one in own)):
             own = [one for one in self.sets if not one.stack]
         return max(own, key=lambda one: (near.get(one.family, 0), one.variant == variant, not one.variant, one.rows))
 
+    def kernels(self, gpu: Gpu, variant: str) -> list[FittedSet]:
+        """Constants of each kernel that servers may call for a variant on a GPU, fitted to its family, or else others.
+
+        Those that were launched apart are left out; if no other has the variant, the one of `of`.
+        """
+        near = {"": 1, operand_path(gpu): 2, link_of(gpu): 2, family(gpu): 3}
+        best: dict[str, FittedSet] = {}
+        for one in self.sets:
+            if one.stack and one.variant == variant and one.family in near and not one.launched_apart:
+                known = best.get(one.stack)
+                if known is None or near[one.family] > near[known.family]:
+                    best[one.stack] = one
+        own = [one for one in best.values() if one.family == family(gpu)]
+        return own or list(best.values()) or [self.of(gpu, variant=variant)]
+
     def _of_stack(self, stack: str) -> list[FittedSet]:
         if not stack:
             return []
         wanted = stack.casefold()
         found = [one for one in self.sets if one.stack.casefold() == wanted]
-        found = found or [one for one in self.sets if one.software == wanted and not one.stack.endswith(EAGER)]
+        found = found or [one for one in self.sets if one.software == wanted and not one.launched_apart]
         if not found:
             known = sorted({one.software for one in self.sets} - {""})
             raise AccelsimError(f"no stack '{stack}' was measured; there are: {', '.join(known)}")
@@ -220,6 +245,21 @@ def time_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes, stack: str = "") 
     how = "calibrated: " if known else f"not calibrated{kernels} on {gpu.name}: constants of "
     label = how + "; ".join(dict.fromkeys(found.text for found in sets.values()))
     return KernelTimes(np.sum(list(times.values()), axis=0), times, label, known)
+
+
+def fastest_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes) -> KernelTimes:
+    """Time kernels of a kind on a GPU, each the fastest that any stack has: they call each other's libraries."""
+    variants, used = kind.variant(shapes), list[FittedSet]()
+    time_us = np.zeros(len(variants))
+    for variant in dict.fromkeys(variants.tolist()):
+        at = variants == variant
+        own, sets = {key: size[at] for key, size in shapes.items()}, shipped(kind.name).kernels(gpu, variant)
+        every = np.array([np.sum(list(kind.parts(gpu, own, one.values).values()), axis=0) for one in sets])
+        time_us[at] = every.min(axis=0)
+        used += [sets[index] for index in np.unique(every.argmin(axis=0))]
+    known = all(one.gpus == (gpu.name,) for one in used)
+    label = f"{'calibrated' if known else f'not calibrated on {gpu.name}'}: fastest of "
+    return KernelTimes(time_us, {}, label + "; ".join(dict.fromkeys(one.text for one in used)), known)
 
 
 @cache
