@@ -81,7 +81,7 @@ _EXPERTS: Keys = {
     "count": Key(fields.positive_int, "experts per layer"),
     "top": Key(fields.positive_int, "experts per token"),
     "inter": Key(fields.positive_int, "intermediate width of an expert", unit="words"),
-    "shared": Key(fields.count, "additional experts that every token uses", "0"),
+    "shared": Key(fields.count, "experts of every token", "0"),
     "dense_layers": Key(fields.count, "first layers without experts", "0"),
 }
 
@@ -99,12 +99,12 @@ def _experts(node: Node, problems: Problems) -> Experts | None:
 
 
 _SLIDING: Keys = {
-    "window": Key(fields.positive_int, "tokens to which one attends", unit="tokens"),
-    "layers": Key(fields.positive_int, "number of such layers"),
+    "window": Key(fields.positive_int, "tokens seen", unit="tokens"),
+    "layers": Key(fields.positive_int, "such layers"),
 }
 _LINEAR: Keys = {
-    "layers": Key(fields.positive_int, "number of such layers"),
-    "key_heads": Key(fields.positive_int, "heads of queries and keys"),
+    "layers": Key(fields.positive_int, "such layers"),
+    "key_heads": Key(fields.positive_int, "heads of keys"),
     "value_heads": Key(fields.positive_int, "heads of values"),
     "head_size": Key(fields.positive_int, "width of a head", unit="words"),
 }
@@ -131,19 +131,19 @@ _DECODER: Keys = {
     "heads": Key(fields.positive_int, "query heads"),
     "kv_heads": Key(fields.positive_int, "key-value heads", "as `heads`"),
     "head_size": Key(fields.positive_int, "width of a head", "`hidden` / `heads`", "words"),
-    "ffn": Key(fields.positive_int, "width of the feed-forward network", "none, if all layers have experts", "words"),
-    "gated": Key(fields.boolean, "two GEMMs before the activation, as in SwiGLU", "true"),
+    "ffn": Key(fields.positive_int, "width of the network", "none, if all have experts", "words"),
+    "gated": Key(fields.boolean, "two GEMMs before the activation", "true"),
     "vocabulary": Key(fields.positive_int, "size of the vocabulary"),
-    "tied": Key(fields.boolean, "the output layer shares the weights of the embedding", "false"),
-    "experts": Key(_experts, "mixture of experts (MoE) instead of the feed-forward network", "none"),
+    "tied": Key(fields.boolean, "output layer is the embedding", "false"),
+    "experts": Key(_experts, "mixture of experts", "none"),
     "latent": Key(
         fields.boolean,
-        "latent attention (MLA) as in DeepSeek-V2 and V3: 512 words of keys and values, 64 of the position",
+        "latent attention (MLA) of DeepSeek: 512 + 64 words a token",
         "true with `latent_queries`",
     ),
-    "latent_queries": Key(fields.positive_int, "width of the latent vector of queries", "none", "words"),
-    "sliding": Key(_layers(_SLIDING, Sliding), "layers with a sliding window", "none"),
-    "linear": Key(_layers(_LINEAR, Linear), "layers of linear attention (gated delta rule)", "none"),
+    "latent_queries": Key(fields.positive_int, "latent width of queries", "none", "words"),
+    "sliding": Key(_layers(_SLIDING, Sliding), "sliding windows", "none"),
+    "linear": Key(_layers(_LINEAR, Linear), "linear attention (gated delta rule)", "none"),
 }
 _DEFAULTS = {"gated": True, "tied": False, "latent": False, "latent_queries": 0}
 DECODER_FORM: Form = keys_form(_DECODER)
