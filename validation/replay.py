@@ -127,14 +127,13 @@ def walked(requests: Sequence[Waiting], times: Callable[..., Any], step_tokens: 
         for one in itertools.takewhile(lambda one: one.cached, waiting):
             one.cached = max(0, min(one.cached, free))
             free -= one.cached
-        decoding = [one for one in running if one.decodes]
-        left = step_tokens - len(decoding)
+        left = step_tokens - sum(one.decodes for one in running)
         while waiting and waiting[0].arrival <= now and len(running) < STEP_SEQUENCES and not preempted:
             pending = sum(one.pending for one in running if not one.decodes)
             if pending >= left or sum(one.held for one in [*running, waiting[0]]) > cache:
                 break
             running.append(waiting.popleft())
-        parts = list[tuple[Waiting, int]]()
+        decoding, parts = [one for one in running if one.decodes], list[tuple[Waiting, int]]()
         for one in running:
             if not one.decodes and left:
                 parts.append((one, min(left, one.pending)))

@@ -33,20 +33,19 @@ from validation.replay import Replayed, replay
 from validation.study import reference_paths
 
 MODELS = {
-    "meta-llama/Llama-3.1-70B": "llama_70b",
-    "nvidia/Llama-3.1-8B-Instruct-FP8": "llama",
-    "MiniMaxAI/MiniMax-M2.5": "minimax_m2",
-    "deepseek-ai/DeepSeek-R1": "deepseek_v3",
-    "deepseek-ai/DeepSeek-V3": "deepseek_v3",
-    "nvidia/DeepSeek-R1-NVFP4": "deepseek_v3",
-    "Qwen/Qwen3.5-397B-A17B": "qwen3_5_397b",
-    "Qwen/Qwen3-235B-A22B-FP8": "qwen3_235b",
-    "Qwen/Qwen3-32B": "qwen3_32b",
-    "nvidia/Qwen3-32B-NVFP4": "qwen3_32b",
-    "openai/gpt-oss-120b": "gpt_oss_120b",
-    "moonshotai/Kimi-K2.5": "kimi_k2",
+    r"(Meta-)?Llama-3[.\d]*-70B": "llama_70b",
+    r"(Meta-)?Llama-3[.\d]*-8B": "llama",
+    r"MiniMax-M2(\.5)?$|MiniMax-M2(\.5)?-": "minimax_m2",
+    r"DeepSeek-(R1|V3)(-(?!Distill).*)?$": "deepseek_v3",
+    r"Qwen3\.5-397B": "qwen3_5_397b",
+    r"Qwen3-235B": "qwen3_235b",
+    r"Qwen3-30B-A3B": "qwen3_moe",
+    r"Qwen3-32B": "qwen3_32b",
+    r"gpt-oss-120b": "gpt_oss_120b",
+    r"Kimi-K2": "kimi_k2",
+    r"Mixtral-8x7B": "mixtral",
 }
-"""Decoders of the models of runs, by their names on Hugging Face."""
+"""Decoders by what the names of their models on Hugging Face have behind the `/`."""
 PRECISIONS = {"fp4": "nvfp4", "int4": "int4_wo", "": "bf16"}
 """Of runs, where their name is not ours."""
 _BLOCKS = ("deepseek_v3", "minimax_m2", "qwen3_5_397b", "qwen3_235b")
@@ -120,12 +119,12 @@ def read_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[Run], list[str]]:
     """Runs of a table, and what is not compared."""
     found, left = [], dict[str, int]()
     for row in rows:
-        name, gpu = row["model_path"], find_gpu(row["system"])
-        if name not in MODELS or gpu is None:
+        name, gpu = row["model_path"].rpartition("/")[2], find_gpu(row["system"])
+        model = next((each for pattern, each in MODELS.items() if re.match(pattern, name)), None)
+        if model is None or gpu is None:
             why = f"no decoder of {name} ships" if gpu else f"no GPU {row['system']} ships"
             left[why] = left.get(why, 0) + 1
             continue
-        model = MODELS[name]
         decoder = load_decoder(model)
         split = split_of(row, decoder.experts is not None)
         if why := misfit(decoder, split):
@@ -139,7 +138,7 @@ def read_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[Run], list[str]]:
         first, token = float(row["silicon_ttft_ms"]) * 1e-3, float(row["silicon_tpot_ms"]) * 1e-3
         rate = split.batch * output / (first + (output - 1) * token) / split.gpus
         measured = {"token_s": token, "tokens_per_s_gpu": rate, "first_token_s": first}
-        found.append(Run(name.partition("/")[2], gpu, decoder, row["backend"], split, request, measured))
+        found.append(Run(name, gpu, decoder, row["backend"], split, request, measured))
     return found, [f"{count} runs: {why}" for why, count in left.items()]
 
 
@@ -168,9 +167,9 @@ def errors(runs: Sequence[Run]) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[int]] = {}
     for at, run in enumerate(runs):
         deepseek = "DeepSeek" in run.model
-        named = {"all": "all but DeepSeek" if not deepseek else "DeepSeek", "model": run.model}
-        named |= {"GPU": run.gpu.name, "stack": run.stack, "precision": run.request.precision}
-        for kind, name in named.items():
+        named = [("all", "all"), ("all", "DeepSeek" if deepseek else "all but DeepSeek"), ("model", run.model)]
+        named += [("GPU", run.gpu.name), ("stack", run.stack), ("precision", run.request.precision)]
+        for kind, name in named:
             groups.setdefault((kind, name), []).append(at)
     rows = []
     for (kind, name), places in sorted(groups.items(), key=lambda item: (item[0][0] != "all", item[0])):
