@@ -134,8 +134,6 @@ def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
     return dict(zip(sizes, arrays, strict=True))
 
 
-EAGER = "_eager"
-"""End of the name of kernels that were measured outside CUDA graphs."""
 LONGEST_FLOOR_US = 15.0
 """Time of the smallest kernel above which launches set it: in CUDA graphs 3 to 9 us were measured, else 18 to 210."""
 
@@ -153,11 +151,8 @@ class FittedSet:
 
     @property
     def launched_apart(self) -> bool:
-        """Whether these kernels were measured outside CUDA graphs, so that their launches set the time.
-
-        Their name says it, or they take so long however small they are.
-        """
-        return self.stack.endswith(EAGER) or self.values.get("floor_us", 0.0) > LONGEST_FLOOR_US
+        """Whether these kernels were measured outside CUDA graphs, so that their launches set the time."""
+        return self.values.get("floor_us", 0.0) > LONGEST_FLOOR_US
 
     @property
     def software(self) -> str:
@@ -170,6 +165,12 @@ class FittedSet:
         stack = self.stack.removeprefix("/")
         kernels = f"{stack}{', ' if self.variant else ''}{self.variant}" if stack else "all stacks"
         return f"{self.rows} kernels of {kernels} on {', '.join(self.gpus)}"
+
+
+def _replayed(sets: list[FittedSet], variant: str) -> list[FittedSet]:
+    """Those measured in CUDA graphs, if one of them has the variant."""
+    found = [one for one in sets if not one.launched_apart]
+    return found if any(one.variant == variant for one in found) else sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +187,8 @@ class Fitted:
         apart stand only where their full name asks for them, as servers replay graphs. An empty name stands for all
         stacks together. Raises AccelsimError if there is no such stack.
         """
-        own = [one for one in self.sets if one.stack.strip("/") == one.stack != "" and not one.launched_apart]
-        own = own if stack is None else self._of_stack(stack)
+        own = [one for one in self.sets if one.stack.strip("/") == one.stack != ""]
+        own = _replayed(own, variant) if stack is None else self._of_stack(stack, variant)
         near = {"": 1, operand_path(gpu): 2, link_of(gpu): 2, family(gpu): 3}
         if not own or (stack is None and all(one.family != family(gpu) for one in own)):
             own = [one for one in self.sets if not one.stack]
@@ -208,12 +209,12 @@ class Fitted:
         own = [one for one in best.values() if one.family == family(gpu)]
         return own or list(best.values()) or [self.of(gpu, variant=variant)]
 
-    def _of_stack(self, stack: str) -> list[FittedSet]:
+    def _of_stack(self, stack: str, variant: str) -> list[FittedSet]:
         if not stack:
             return []
         wanted = stack.casefold()
         found = [one for one in self.sets if one.stack.casefold() == wanted]
-        found = found or [one for one in self.sets if one.software == wanted and not one.launched_apart]
+        found = found or _replayed([one for one in self.sets if one.software == wanted], variant)
         if not found:
             known = sorted({one.software for one in self.sets} - {""})
             raise AccelsimError(f"no stack '{stack}' was measured; there are: {', '.join(known)}")
