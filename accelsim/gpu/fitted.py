@@ -254,7 +254,7 @@ def fastest_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes) -> KernelTimes
     time_us = np.zeros(len(variants))
     for variant in dict.fromkeys(variants.tolist()):
         at = variants == variant
-        own, sets = {key: size[at] for key, size in shapes.items()}, shipped(kind.name).kernels(gpu, variant)
+        own, sets = {key: size[at] for key, size in shapes.items()}, _kernels_of(kind.name, gpu, variant)
         every = np.array([np.sum(list(kind.parts(gpu, own, one.values).values()), axis=0) for one in sets])
         time_us[at] = every.min(axis=0)
         used += [sets[index] for index in np.unique(every.argmin(axis=0))]
@@ -267,6 +267,11 @@ def fastest_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes) -> KernelTimes
 def _set_of(kind: str, gpu: Gpu, stack: str, variant: str) -> FittedSet:
     """Constants that ship, of the stack that was measured most if none is named."""
     return shipped(kind).of(gpu, stack or None, variant)
+
+
+@cache
+def _kernels_of(kind: str, gpu: Gpu, variant: str) -> list[FittedSet]:
+    return shipped(kind).kernels(gpu, variant)
 
 
 FILE = Path(__file__).with_name("kernels.json")
