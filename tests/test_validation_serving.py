@@ -128,7 +128,7 @@ def test_step_times__are_those_of_serve():
 @pytest.fixture(scope="module")
 def document(shared):
     (folder,) = reference_paths([], "data/gpu/serving")
-    return compared(folder / f"{name}.csv" for name in ("runs", "published", "requests"))
+    return compared(folder / f"{name}.csv" for name in ("runs", "published", "layers", "requests"))
 
 
 REACH = {
@@ -159,6 +159,15 @@ def test_published__errors_by_quantity(document):
     assert medians["tokens/s, most load"] < 0.08
 
 
+def test_layers__errors_of_each_gpu(document):
+    worst = {
+        gpu: max(row["error"] for row in document["layers"] if row["gpu"] == gpu)
+        for gpu in ("a100_sxm_80gb", "h100_sxm")
+    }
+    assert worst["a100_sxm_80gb"] < 0.07
+    assert worst["h100_sxm"] < 0.17
+
+
 def test_requests__means_of_each_run(document):
     errors = {row["run"]: row["error_token"] for row in document["requests"]}
     assert abs(errors["RTX4090/Llama-3.1-8B"]) < 0.12
@@ -177,4 +186,4 @@ def test_command__prints_tables_and_refuses_others(tmp_path, capsys, document, m
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
     assert main([str(path)]) == 2
-    assert ":1:1: expected the columns of runs, published figures or requests" in capsys.readouterr().err
+    assert ":1:1: expected the columns of runs, published figures, layers or requests" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 """Measured serving of language models beside ours: `python -m validation.serving [FILE ...] [--json] [--csv FILE]`.
 
 Without files, those of `data/gpu/serving` in ../shared or ACCELSIM_SHARED. What a file is, its columns say: runs with
-their times per token and to the first one (aiconfigurator's `silicon_sample.csv`), published figures, or requests of a
-server with their times. Errors are medians of |predicted / measured - 1|, also of a plain roofline: the same steps with
+their times per token and to the first one (aiconfigurator's `silicon_sample.csv`), published figures, layers, or requests
+with their times. Errors are medians of |predicted / measured - 1|, also of a plain roofline: the same steps with
 each operator at the peak of the data sheet, or at its bandwidth.
 """
 
@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import Gpu, find_gpu
 from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.gpu.fitted import family
+from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.gpu.serving import GAPS_US, Request, Serving, serve
 from accelsim.gpu.steps import Split, misfit
 from accelsim.gpu.work import serving_mode
@@ -269,6 +271,30 @@ _STACKS = {"trtllm": "TensorRT-LLM", "vllm": "vLLM"}
 """By stack, what the source of a figure says. TRT-LLM of 2023 and NIM replay no graphs that are known."""
 
 
+def layers(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Errors of the products of layers, which Vidur measured one by one in FP16, by GPU and product."""
+    found = []
+    for name in dict.fromkeys(row["gpu"] for row in rows):
+        gpu, own = find_gpu(name), [row for row in rows if row["gpu"] == name]
+        if gpu is None:
+            raise AccelsimError(f"no GPU {name} ships")
+        keys = ("tokens", "tp", "hidden", "ffn", "heads", "kv_heads")
+        m, tp, hidden, ffn, heads, kv_heads = np.array([[float(row[key]) for key in keys] for row in own]).T
+        sizes = {
+            "qkv": ((heads + 2 * kv_heads) * hidden / heads / tp, hidden),
+            "attention_output": (hidden, hidden / tp),
+            "gate_up": (2 * ffn / tp, hidden),
+            "down": (hidden, ffn / tp),
+        }
+        for product, (n, k) in sizes.items():
+            constants = mode_of(gpu, "fp16").constants
+            ours_us = time_gemms(gpu, Gemms.of(m, n, k), "fp16", constants, Setup("cold")).time_us
+            ratio = ours_us * 1e-3 / np.array([float(row[f"{product}_ms"]) for row in own])
+            error, median = float(np.median(np.abs(ratio - 1))), float(np.median(ratio))
+            found.append({"gpu": gpu.name, "product": product, "rows": len(own), "error": error, "ratio": median})
+    return found
+
+
 _percent = "{:.1%}".format
 _ERRORS = (
     Column("by", "by", once=True),
@@ -308,6 +334,13 @@ _MEDIANS = (
     Column("median error", "error", _percent),
     Column("worst", "worst", _percent),
 )
+_LAYERS = (
+    Column("GPU", "gpu", once=True),
+    Column("product", "product", left=True),
+    Column("rows", "rows", "{:,}".format),
+    Column("median error", "error", _percent),
+    Column("ratio", "ratio", "{:.2f}".format),
+)
 _REPLAYED = (
     Column("run", "run"),
     Column("requests", "requests"),
@@ -327,10 +360,12 @@ def compared(paths: Iterable[Path]) -> dict[str, Any]:
             document |= {"errors": errors(runs), "gaps": gaps(runs), "not_compared": left}
         elif "quantity" in columns:
             document["published"] = published(rows)
+        elif "gate_up_ms" in columns:
+            document["layers"] = layers(rows)
         elif "tpot_ms" in columns:
             document["requests"] = [asdict(each) | each.errors() for each in replay(rows)]
         else:
-            raise AccelsimError(f"{path}:1:1: expected the columns of runs, published figures or requests")
+            raise AccelsimError(f"{path}:1:1: expected the columns of runs, published figures, layers or requests")
     return document
 
 
@@ -354,6 +389,9 @@ def report(document: Mapping[str, Any]) -> Iterator[Piece]:
             for name, found in quantities.items()
         ]
         yield Table("medians", _MEDIANS, medians, "By quantity")
+    if "layers" in document:
+        yield heading("Layers", "products that Vidur measured one by one, in FP16 (commit 7d47513)")
+        yield Table("layers", _LAYERS, document["layers"])
     if "requests" in document:
         yield heading("Requests of vLLM", "means of measured requests, and errors of ours")
         yield Table("requests", _REPLAYED, document["requests"])
@@ -362,11 +400,11 @@ def report(document: Mapping[str, Any]) -> Iterator[Piece]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare the files named, or those of the reference data."""
     parser = argparse.ArgumentParser(prog="python -m validation.serving", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("paths", nargs="*", metavar="FILE", help="CSV of runs, published figures or requests")
+    parser.add_argument("paths", nargs="*", metavar="FILE", help="CSV of runs, published figures, layers or requests")
 
     def compare(parsed: argparse.Namespace) -> Answer:
         (usual,) = reference_paths([], "data/gpu/serving") if not parsed.paths else [Path()]
-        names = ("runs.csv", "published.csv", "requests.csv")
+        names = ("runs.csv", "published.csv", "layers.csv", "requests.csv")
         document = compared([Path(path) for path in parsed.paths] or [usual / name for name in names])
         return Answer(document, lambda: report(document))
 
