@@ -2,7 +2,7 @@
 
 Without files, those of `data/gpu/serving` in ../shared or ACCELSIM_SHARED. What a file is, its columns say: runs with
 times per token and to the first one (aiconfigurator's `silicon_sample.csv`), published figures, layers, or requests.
-Errors are medians of |predicted / measured - 1|, also of a plain roofline: the same steps with each operator at the peak
+Errors are medians of |predicted / measured - 1|, also of a plain roofline: the same steps, each operator at the peak
 of the data sheet, or at its bandwidth.
 """
 
