@@ -473,6 +473,8 @@ def test_command__before_ampere_computes_in_fp16_and_names_what_is_left_out(caps
 def test_command__refuses_what_does_not_fit(capsys):
     assert cli.main(["gpu", "serve", "h100", "llama_70b", "--batch", "4"]) == 1
     assert "it fits with --tp 2" in capsys.readouterr().err
+    assert cli.main(["gpu", "serve", "a100", "llama_70b", "--mig", "1g.10gb"]) == 1
+    assert capsys.readouterr().err.rstrip().endswith("; a GPU with more memory is needed")
 
 
 @pytest.mark.parametrize(

@@ -121,13 +121,7 @@ class _Plan:
     memory: Memory
     running: int  # of each copy of the attention
     at_once: int  # prompts of a step
-    prompts: Sequence[tuple[float, StepLoad]]
-    decoding: tuple[float, StepLoad]
-
-    @property
-    def loads(self) -> list[tuple[float, StepLoad]]:
-        """All of them."""
-        return [*self.prompts, self.decoding]
+    loads: Sequence[tuple[float, StepLoad]]  # the last one of sequences alone
 
 
 def _memories(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Iterable[tuple[Memory, float]]:
@@ -224,7 +218,7 @@ def _plan(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> _Plan:
         prompts = [(running // each, each), (1, running % each)]
         before = [(float(many), StepLoad(few, request.fresh, request.prefix)) for many, few in prompts if few]
         runs = (request.output - 1) * math.ceil(running / part)
-        return _Plan(split, memory, running, each, before, (runs, StepLoad(decoding=part, context=middle)))
+        return _Plan(split, memory, running, each, [*before, (runs, StepLoad(decoding=part, context=middle))])
     parts = math.ceil(request.fresh / max(1, request.step_tokens - part)) if each == 1 else 1
     tokens = math.ceil(request.fresh / parts)
     with_prompts = running * parts / each
@@ -238,7 +232,7 @@ def _plan(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> _Plan:
         context=middle,
     )
     alone = StepLoad(decoding=part, context=middle)
-    return _Plan(split, memory, running, each, [(with_prompts, mixed)], (split.pp * rounds - with_prompts, alone))
+    return _Plan(split, memory, running, each, [(with_prompts, mixed), (split.pp * rounds - with_prompts, alone)])
 
 
 def serve(
@@ -394,14 +388,16 @@ def refusal(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> str:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(request, replace(split, batch=middle)) else (low, middle - 1)
-    wider = (replace(split, tp=tp) for tp in range(split.tp + 1, 73) if not misfit(decoder, replace(split, tp=tp)))
+    joined = range(split.tp + 1, 73) if ":" not in gpu.name else ()  # slices have no links to others
+    wider = (replace(split, tp=tp) for tp in joined if not misfit(decoder, replace(split, tp=tp)))
     more = next((other for other in wider if fits(request, other)), None)
     hints = [f"--batch {low}"] if low else []
     hints += [f"--tp {more.tp}"] if more else []
     narrower = replace(request, precision="fp8")
     hints += ["--dtype fp8"] if request.precision == "bf16" and fits(narrower, split) else []
+    advice = f"it fits with {' or '.join(hints)}" if hints else "a GPU with more memory is needed"
     return (
         f"{decoder.name} on {split.gpus} x {gpu.name} ({split.text}), batch {split.batch}: "
         f"{format_si(need.total, 'B')} are needed on a GPU ({need.text}), and stacks fill {format_si(need.room, 'B')}; "
-        f"{'it fits with ' + ' or '.join(hints) if hints else 'a GPU with more memory, or --pp, is needed'}"
+        f"{advice}{', or --pp' * (not hints and bool(joined))}"
     )
