@@ -257,6 +257,22 @@ def test_in_flight__runs_as_many_sequences_as_fit_on_average(pp):
     assert point.first_token_s == pytest.approx(alone.first_token_s + turns * whole_s)
 
 
+def test_in_flight__one_sequence_is_in_one_stage_at_a_time(monkeypatch, tmp_path):
+    """Of two stages of one layer each, one has 11 operators and one 12, and 10 us each; the other one idles meanwhile.
+
+    A prompt and three more tokens pass both: 4 x 240 us, as the longer stage counts.
+    """
+    monkeypatch.setattr(Pricing, "costs", lambda _, every: dict.fromkeys(every, (10.0, 1e-3)))
+    monkeypatch.setattr("accelsim.gpu.serving.LAUNCH_US", 0.0)
+    path = tmp_path / "mine.yaml"
+    path.write_text(FILE)
+    point = serve_one(Split(1, pp=2), Request(100, 4), load_decoder(path))
+    assert point.token_s == pytest.approx(240e-6)
+    assert point.tokens_per_s == pytest.approx(4 / 960e-6, rel=0.02)
+    energy_j = 4 * 23e-3 + (2 * 4 / point.tokens_per_s - 4 * 230e-6) * IDLE * H100.tdp_w
+    assert point.energy_j == pytest.approx(energy_j / 4)
+
+
 def test_in_flight__a_stack_adds_its_gaps_to_each_kernel():
     """A step of one token of Llama 3 8B on one GPU has 32 x 9 + 3 kernels."""
     alone, vllm = (serve(H100, LLAMA, Request(128, 64), [Split(1)], MODE, stack)[0].token_s for stack in ("", "vllm"))

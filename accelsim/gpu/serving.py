@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.catalogue import Gpu
@@ -121,13 +122,15 @@ class _Plan:
     memory: Memory
     running: int  # of each copy of the attention
     at_once: int  # prompts of a step
+    slots: int  # stages that have some at any time, each of which works on a part of them
     loads: Sequence[tuple[float, StepLoad]]  # the last one of sequences alone
 
 
-def _memories(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Iterable[tuple[Memory, float]]:
-    """Memory of a GPU of each stage without sequences, and the cache of each of these when it is longest.
+def _memories(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Iterable[tuple[Memory, float, float]]:
+    """Memory of a GPU of each stage without sequences, and the cache of a sequence on average, and when it is longest.
 
-    Weights of its stage, what all prompts begin with, and the widest activations of a step of prompts.
+    Weights of its stage, what all prompts begin with, and the widest activations of a step of prompts. Those that
+    arrive together are longest together.
     """
     tp, experts, hidden = split.tp, decoder.experts, decoder.hidden
     word, of_experts = (
@@ -162,19 +165,16 @@ def _memories(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Ite
     attended = sum(n for _, n, _, many in latent if many == 1)
     activations = WIDE * rows * (2 * hidden + max(attended, inner))
     activations += LOGIT * _step_sequences(request, sequences) * decoder.vocabulary
-    token, tokens = cache_words(decoder, tp) * request.cache_bytes, request.fresh + request.output
-    window = min(decoder.sliding.window, tokens) if decoder.sliding else 0
-    cached = {"full": token * tokens, "sliding": token * window, "linear": WIDE * state_words(decoder, tp)}
+    token, longest = cache_words(decoder, tp) * request.cache_bytes, request.fresh + request.output
+    mean = request.fresh + request.output / 2 if request.in_flight else longest
+    window = min(decoder.sliding.window, longest) if decoder.sliding else 0
     for place in places(decoder, split):
         of_stage = sum(count * weights.get(name, 0.0) for name, count in place.items())
         shared = place.get("full", 0.0) * token * request.prefix
         memory = Memory(weights=of_stage, cache=shared, activations=activations, room=ROOM * gpu.memory_bytes)
-        yield memory, sum(count * cached.get(name, 0.0) for name, count in place.items())
-
-
-def _held(request: Request) -> float:
-    """Of the longest cache of a sequence, what it holds on average; those that arrive together are longest together."""
-    return (request.fresh + request.output / 2) / (request.fresh + request.output) if request.in_flight else 1.0
+        fixed = token * window * place.get("sliding", 0.0) + WIDE * state_words(decoder, tp) * place.get("linear", 0.0)
+        full = token * place.get("full", 0.0)
+        yield memory, fixed + full * mean, fixed + full * longest
 
 
 def memory_of(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> Memory:
@@ -189,10 +189,12 @@ def _running(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> tupl
     """
     found, wanted = list(_memories(gpu, decoder, request, split)), math.ceil(split.batch / split.copies)
     if request.in_flight:
-        most = min((memory.room - memory.total) / (each * _held(request)) for memory, each in found if each)
+        most = min((memory.room - memory.total) / mean for memory, mean, _ in found)
         wanted = max(1, min(wanted, math.floor(most)))
-    held = wanted * _held(request) if wanted > 1 else 1.0
-    every = [replace(memory, cache=memory.cache + held * each) for memory, each in found]
+    every = [
+        replace(memory, cache=memory.cache + (wanted * mean if wanted > 1 else longest))
+        for memory, mean, longest in found
+    ]
     return wanted, max(every, key=lambda memory: memory.total)
 
 
@@ -213,26 +215,26 @@ def _plan(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> _Plan:
     """
     running, memory = _running(gpu, decoder, request, split)
     part, each = math.ceil(running / split.pp), _step_sequences(request, running)
+    plan = partial(_Plan, split, memory, running, each, slots := math.ceil(running / part))
     middle = request.prompt + request.output // 2
     if not request.in_flight:
         prompts = [(running // each, each), (1, running % each)]
         before = [(float(many), StepLoad(few, request.fresh, request.prefix)) for many, few in prompts if few]
-        runs = (request.output - 1) * math.ceil(running / part)
-        return _Plan(split, memory, running, each, [*before, (runs, StepLoad(decoding=part, context=middle))])
+        return plan([*before, ((request.output - 1) * slots, StepLoad(decoding=part, context=middle))])
     parts = math.ceil(request.fresh / max(1, request.step_tokens - part)) if each == 1 else 1
     tokens = math.ceil(request.fresh / parts)
     with_prompts = running * parts / each
-    rounds = max(request.output - 1 + parts, with_prompts / split.pp)
+    rounds = max(request.output - 1 + parts, with_prompts / slots)
     beside = min(max(0, running - each), running * (request.output - 1) / rounds)
     mixed = StepLoad(
         prompts=each,
         tokens=tokens,
         cached=request.prefix + (request.fresh - tokens) // 2,
-        decoding=math.ceil(beside / split.pp),
+        decoding=math.ceil(beside / slots),
         context=middle,
     )
     alone = StepLoad(decoding=part, context=middle)
-    return _Plan(split, memory, running, each, [(with_prompts, mixed), (split.pp * rounds - with_prompts, alone)])
+    return plan([(with_prompts, mixed), (slots * rounds - with_prompts, alone)])
 
 
 def serve(
@@ -326,11 +328,12 @@ def _serving(
     split, output, running = plan.split, request.output, plan.running
     *prompts, token = steps
     whole = prompts[0]
-    total_us = sum(step.runs * step.longest for step in steps) + whole.through - whole.longest
+    total_us = sum(step.runs * step.longest for step in steps)
     token_us = split.pp * token.longest
     if request.in_flight:
+        total_us *= split.pp / plan.slots
         others = whole.runs * max(0, running - plan.at_once) / running
-        share = min(1.0, others / (split.pp * (output - 1))) if output > 1 else 0.0
+        share = min(1.0, others / (plan.slots * (output - 1))) if output > 1 else 0.0
         token_us += share * split.pp * (whole.longest - token.longest)
         first_us = total_us - (output - 1) * token_us + (token_us / split.pp / 2 if running > 1 else 0.0)
         alone_us = whole.runs * whole.longest / running
@@ -338,7 +341,7 @@ def _serving(
         first_us += alone_us * min(busy / (2 - 2 * busy), (running - 1) / 2) * (share < 1)
         first_us += (math.ceil(split.batch / split.copies) / running - 1) * total_us
     else:
-        first_us = total_us - token.runs * token.longest
+        first_us = total_us - token.runs * token.longest + whole.through - whole.longest
         total_us = first_us + (output - 1) * token_us
     busy_us = sum(step.runs * step.busy for step in steps)
     idle_j = max(0.0, split.pp * total_us - busy_us) * 1e-6 * IDLE * gpu.tdp_w
