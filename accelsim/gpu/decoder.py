@@ -80,8 +80,8 @@ class Decoder:
 _EXPERTS: Keys = {
     "count": Key(fields.positive_int, "experts per layer"),
     "top": Key(fields.positive_int, "experts per token"),
-    "inter": Key(fields.positive_int, "intermediate width of an expert", unit="words"),
-    "shared": Key(fields.count, "experts of every token", "0"),
+    "inter": Key(fields.positive_int, "width of an expert", unit="words"),
+    "shared": Key(fields.count, "experts of all", "0"),
     "dense_layers": Key(fields.count, "first layers without experts", "0"),
 }
 
@@ -104,7 +104,7 @@ _SLIDING: Keys = {
 }
 _LINEAR: Keys = {
     "layers": Key(fields.positive_int, "such layers"),
-    "key_heads": Key(fields.positive_int, "heads of keys"),
+    "key_heads": Key(fields.positive_int, "key heads"),
     "value_heads": Key(fields.positive_int, "heads of values"),
     "head_size": Key(fields.positive_int, "width of a head", unit="words"),
 }
@@ -126,7 +126,7 @@ def _layers(keys: Keys, made: type[_Part]) -> Formed[_Part]:
 
 _DECODER: Keys = {
     "name": Key(fields.name, "its name"),
-    "layers": Key(fields.positive_int, "number of layers"),
+    "layers": Key(fields.positive_int, "how many"),
     "hidden": Key(fields.positive_int, "width of a token", unit="words"),
     "heads": Key(fields.positive_int, "query heads"),
     "kv_heads": Key(fields.positive_int, "key-value heads", "as `heads`"),

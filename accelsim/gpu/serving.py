@@ -46,16 +46,16 @@ ROOM = 0.9
 """Share of the memory that a stack fills (`gpu_memory_utilization` of vLLM); the rest is for the driver and graphs."""
 STEP_TOKENS = 8192
 """Prompt tokens of a step, at most (`max_num_batched_tokens` of vLLM's server on large GPUs)."""
-GAPS_US = {"trtllm": -0.5, "vllm": 1.6, "sglang": 2.0}
+GAPS_US = {"trtllm": 0.0, "vllm": 1.6, "sglang": 2.0}
 """Time between two kernels of a step of a stack beyond that in the loops of one kernel that were measured [us].
 
-Below 0 where a kernel begins before the last one ends (programmatic dependent launch). Medians over runs of B200 and
-B300 with at most 16 sequences; `python -m validation.serving` prints them, and what they are worth on Hopper."""
+Medians over runs of B200 and B300 with at most 16 sequences, 0 where these are below it; `python -m validation.serving`
+prints them, and what they are worth on Hopper."""
 LAUNCH_US = 8.0
 """The same of any stack in a step with prompts, which no CUDA graph replays, so that the host launches each kernel.
 
-Of 0, 4, 8, 15 and 25 us that with the smallest error of the time per token of Llama 3 70B. First tokens of published
-figures, which had no part in this, are 7 % off with it and 20 % without (`python -m validation.serving`)."""
+With 0, 8 and 16 us, first tokens of eight published figures are 20, 7 and 15 % off, and times per token of runs 11.2,
+10.9 and 10.7 % (`validation.serving`)."""
 _MOST_SEQUENCES = 2**24
 
 
