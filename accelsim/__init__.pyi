@@ -9,11 +9,13 @@ from accelsim.api.comparing import diff as diff
 from accelsim.api.comparing import load_result as load_result
 from accelsim.api.layers import Evaluation as Evaluation
 from accelsim.api.layers import LayerResult as LayerResult
+from accelsim.api.layers import LayoutResult as LayoutResult
 from accelsim.api.layers import ParetoResult as ParetoResult
 from accelsim.api.layers import SensitivityResult as SensitivityResult
 from accelsim.api.layers import SizingResult as SizingResult
 from accelsim.api.layers import SpreadResult as SpreadResult
 from accelsim.api.mapping import evaluate as evaluate
+from accelsim.api.mapping import layout as layout
 from accelsim.api.mapping import map_layer as map_layer
 from accelsim.api.mapping import pareto as pareto
 from accelsim.api.mapping import sensitivity as sensitivity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -12,16 +13,19 @@ from accelsim.api.asked import Asked
 from accelsim.api.problem import MappingProblem
 from accelsim.api.shown import Drawings, Shown, of
 from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
 from accelsim.results import Provenance, to_json
 from accelsim.results.cache import map_with_cache
 from accelsim.results.output import evaluation_json, front_json, map_json, zeros_json
-from accelsim.search.result import Certificate, FrontResult, SearchResult
+from accelsim.search.result import Certificate, FrontResult, SearchedSpace, SearchResult
+from accelsim.show.report import energy
 from accelsim.show.report import search as reports
 from accelsim.show.report.headline import cost_line, headline
-from accelsim.show.report.mapping import best_report, result_report, sparse_report
-from accelsim.show.report.verdicts import verdict
+from accelsim.show.report.mapping import best_report, layout_report, result_report, sparse_report
+from accelsim.show.report.verdicts import known, verdict
+from accelsim.show.table import bold
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
@@ -256,6 +260,64 @@ class LayerResult(Evaluation):
         from accelsim.show import html
 
         return html.search_report(self.search, self.architecture, self.layer, list(self.sparse_parts()))
+
+
+class LayoutResult(Evaluation):
+    """The best mapping of a layer with its data layout.
+
+    Attributes
+    ----------
+    result : Result
+        The mapping without its layout; `result.layouts` has each tensor's bursts.
+    kind : {"best", "worst", "given"}
+        The layout: of each tensor the one with the fewest bursts, the order of ranks with the most, or those given.
+    value, bound : float
+        Objective with the layout; no even mapping with perfect factors and its layout has less than `bound`.
+    """
+
+    gap: float = of("_gap", "Share by which `value` may be above the optimum; 0: proved.")
+
+    def __init__(
+        self, problem: MappingProblem, base: LayerResult, kind: str, laid: Sequence[Result], open_: float
+    ) -> None:
+        from accelsim.model.layouts import in_bursts
+
+        outermost, goal = problem.architecture.levels[0], Objective.parse(base.asked.objective)
+        costs = [in_bursts(each, outermost, kind) for each in laid]
+        values = [
+            goal.of(replace(each, energy_pj=pj, cycles=cycles)) for each, (pj, cycles) in zip(laid, costs, strict=True)
+        ]
+        best = min(range(len(laid)), key=values.__getitem__)
+        super().__init__(problem, base.layer, laid[best])
+        self.base, self.kind, self.costs = base, kind, costs[best]
+        self.value, self.bound = values[best], min(values[best], open_)
+
+    @property
+    def _gap(self) -> float:
+        return self.value / self.bound - 1.0 if self.bound else math.inf
+
+    @property
+    def headline(self) -> str:
+        """The result in a line."""
+        pj, cycles = self.costs
+        cost = f"{energy(pj)}, {cycles:,} cycles with the {self.kind} data layout"
+        return f"{self.layer.name} on {self.architecture.name}: {cost}, {known(self.gap, SearchedSpace())}"
+
+    def brief(self) -> Iterator[Piece]:
+        """What is printed where only the headline, and what was asked for, is wanted."""
+        yield bold(self.headline)
+        yield from layout_report(self.result, self.architecture, self.layer)
+
+    def parts(self) -> Iterator[Piece]:
+        """What the report is made of."""
+        yield bold(self.headline)
+        yield from itertools.islice(super().parts(), 1, None)  # whose first line says that the mapping was given
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values: what `--json` prints and `result.json` holds."""
+        pj, cycles = self.costs
+        laid = {"kind": self.kind, "energy_pj": pj, "cycles": cycles, "value": self.value, "bound": self.bound}
+        return {**super().to_dict(), "with_layout": laid}
 
 
 class ParetoResult(Shown):

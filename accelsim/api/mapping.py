@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +13,7 @@ from accelsim.api.asked import Asked, whole, words
 from accelsim.api.layers import (
     Evaluation,
     LayerResult,
+    LayoutResult,
     ParetoResult,
     SensitivityResult,
     SizingResult,
@@ -19,10 +22,10 @@ from accelsim.api.layers import (
 )
 from accelsim.api.problem import MappingProblem, read_problem, say_dense
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.errors import NoValidMappingError
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.objective import Objective, canonical
 from accelsim.inputs.workload import Einsum
-from accelsim.search.result import SearchResult
+from accelsim.search.result import MOST_TIES, SearchResult
 from accelsim.search.stopping import OnProgress
 from accelsim.show.report.verdicts import verdict
 
@@ -75,7 +78,13 @@ def map_layer(
 
 
 def evaluate(
-    arch: Any, workload: Any, mapping: Any, *, layer: str | None = None, params: Mapping[str, Any] | None = None
+    arch: Any,
+    workload: Any,
+    mapping: Any,
+    *,
+    layer: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    layouts: Any = None,
 ) -> Evaluation:
     """Evaluate one mapping of a layer: data movement, energy, latency.
 
@@ -85,6 +94,8 @@ def evaluate(
         As for `accelsim.map`.
     mapping : str, path, dict or Mapping
         A mapping file, the name of one that ships, what such a file holds, or a loop nest.
+    layouts : path or dict, optional
+        Data layouts at the outermost level, in Timeloop's form.
 
     Returns
     -------
@@ -104,15 +115,25 @@ def evaluate(
     '6.64 pJ/MAC, 11010048 cycles, bound by MAC'
     """
     problem = read_problem(arch, workload, layer=layer, params=params, mapping=mapping)
-    return evaluate_problem(problem)
+    return evaluate_problem(problem, layouts)
 
 
-def evaluate_problem(problem: MappingProblem) -> Evaluation:
-    """Evaluate the mapping that a problem gives."""
+def evaluate_problem(problem: MappingProblem, layouts: Any = None) -> Evaluation:
+    """Evaluate the mapping that a problem gives, with data layouts if any are given."""
+    from accelsim.inputs.layouts import load_layouts
     from accelsim.model.evaluate import evaluate
 
-    einsum = problem.one_layer
-    return Evaluation(problem, einsum, evaluate(problem.architecture, einsum, problem.mapping(einsum)))
+    einsum, machine = problem.one_layer, problem.architecture
+    given = None if layouts is None else load_layouts(layouts, _in_bursts(machine), einsum)
+    return Evaluation(problem, einsum, evaluate(machine, einsum, problem.mapping(einsum), given))
+
+
+def _in_bursts(machine: Architecture) -> Architecture:
+    """The machine, whose outermost level has bursts; without any there are no data layouts."""
+    outermost = machine.levels[0]
+    if outermost.burst_bits is None:
+        raise AccelsimError(f"layout: {outermost.name} of {machine.name} has no bursts; add `burst: 64 B` to it")
+    return machine
 
 
 def pareto(
@@ -284,6 +305,74 @@ def sensitivity_of(problem: MappingProblem, asked: Asked) -> SensitivityResult:
 
     rows = [] if base.search.stop == "interrupted" else worth_rows(base.architecture, asked.objective, solve)
     return SensitivityResult(base, rows)
+
+
+def layout(
+    arch: Any,
+    workload: Any,
+    layouts: Any = "best",
+    *,
+    layer: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    constraints: Any = None,
+    objective: str = "energy",
+    require: str | Sequence[str] = (),
+    time_limit: float | None = None,
+    jobs: int | None = None,
+    cache: bool = True,
+    on_progress: OnProgress | None = None,
+) -> LayoutResult:
+    """Find the best mapping of a layer with its data layout.
+
+    Mappings are even ones with perfect factors; the bursts and bank conflicts of the outermost level count.
+
+    Parameters
+    ----------
+    layouts : {"best", "worst"}, path or dict
+        What the words of each tensor lie in: `best`, blocks and orders with the fewest bursts; `worst`, the order of
+        ranks with the most; or layouts in Timeloop's form.
+    arch, workload, layer, params, constraints, objective, require, time_limit, jobs, cache, on_progress
+        As for `accelsim.map`. The first level of the architecture has a `burst`.
+
+    Raises
+    ------
+    AccelsimError
+        If the architecture has no bursts, or no listed mapping has counts of them.
+
+    Examples
+    --------
+    >>> import accelsim
+    >>> found = accelsim.layout("gemmini", "gemm")
+    """
+    asked = Asked(objective, "even", "perfect", 1, None, 0, time_limit, None, jobs, cache, on_progress)
+    problem = read_problem(arch, workload, layer=layer, params=params, constraints=constraints, require=require)
+    return layout_of(problem, layouts, asked)
+
+
+def layout_of(problem: MappingProblem, layouts: Any, asked: Asked) -> LayoutResult:
+    """Find the best mapping of the layer that a problem means, with its data layout.
+
+    A mapping costs at least as much with a layout as without. So the best of the cheapest mappings, each with its
+    layout, is the optimum if it costs no more than the next mapping without one.
+    """
+    from accelsim.inputs.layouts import load_layouts
+    from accelsim.model.evaluate import evaluate
+
+    einsum, machine = problem.one_layer, _in_bursts(problem.architecture)
+    kind = layouts if layouts in ("best", "worst") else "given"
+    if isinstance(layouts, str) and kind == "given" and not os.path.exists(layouts) and "\n" not in layouts:
+        raise AccelsimError(f"layout: '{layouts}' is no file; write best, worst, or a file")
+    given = load_layouts(layouts, machine, einsum) if kind == "given" else None
+    base = map_problem(problem, replace(asked, top=MOST_TIES, mapspace="even", factors="perfect"))
+    listed = base.search.ranked
+    laid = [each if given is None else evaluate(machine, einsum, each.mapping, given) for each in listed]
+    laid = [each for each in laid if each.layouts]
+    if not laid:
+        raise AccelsimError(f"layout: bursts of {einsum.name} are not counted on {machine.name}")
+    limit = Objective.parse(asked.objective).of(listed[-1]) if len(listed) >= MOST_TIES else math.inf
+    if not (base.certificate and base.certificate.proved and base.search.stop == "exhausted"):
+        limit = base.certificate.bound if base.certificate else 0.0
+    return LayoutResult(problem, base, kind, laid, limit)
 
 
 def spread(

@@ -30,7 +30,18 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "SPREADS": ("hist", "cdf", "density", "layers"),
     "SCHEMAS": (
-        *("architecture", "gpu", "system", "workload", "decoder", "mapping", "constraints", "energy_table", "sweep"),
+        *(
+            "architecture",
+            "gpu",
+            "system",
+            "workload",
+            "decoder",
+            "mapping",
+            "layout",
+            "constraints",
+            "energy_table",
+            "sweep",
+        ),
         "result",
     ),
     **{name: getattr(gpu, name) for name in ("L2_STATES", "LIBRARIES", "PASSES", "ATTENTION", "LAYOUTS")},
@@ -263,7 +274,8 @@ def _unfolded(words: list[str]) -> list[str]:
 def _check_map(parsed: argparse.Namespace) -> None:
     """Refuse options of `map` that contradict each other."""
     refused = [  # options, others that they are not allowed with, and why
-        (["pareto"], ["top", "objective", "sample", "sensitivity"], "; a front has no single objective"),
+        (["pareto"], ["top", "objective", "sample", "sensitivity", "layout"], "; a front has no single objective"),
+        (["layout"], ["top", "sample", "sensitivity", "html"], "; it has a search of its own"),
         (["seed"], [] if parsed.sample else ["seed"], "; it is that of --sample N"),
     ]
     for options, others, why in refused:

@@ -51,7 +51,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(
             "MAPPING is missing: a file, or a name of `accelsim list mappings`; `map` finds the best one"
         )
-    found = evaluate_problem(spec.read(arguments))
+    found = evaluate_problem(spec.read(arguments), arguments.layout)
     cli.show(arguments, found)
     return cli.DONE if (found if found.sparse is None else found.sparse).valid else cli.NO_VALID_MAPPING
 

@@ -25,7 +25,8 @@ from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints_reader import read_constraints
 from accelsim.inputs.energies import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
-from accelsim.inputs.fields import Opened, open_document
+from accelsim.inputs.fields import Opened, Reader, open_document
+from accelsim.inputs.layouts import read_layouts
 from accelsim.inputs.library import MODELS, Importer, importer
 from accelsim.inputs.mapping import read_mapping
 from accelsim.inputs.params import check_overrides, unknown_overrides
@@ -167,7 +168,12 @@ def _about(path: Path, kind: str) -> dict[str, Any]:
     return row
 
 
-_READERS = {"gpu": read_gpu, "decoder": read_decoder, "energy_table": read_energy_table}
+_READERS: dict[str, Reader[Any]] = {
+    "gpu": read_gpu,
+    "decoder": read_decoder,
+    "energy_table": read_energy_table,
+    "layout": read_layouts,
+}
 """Readers of files that stand by themselves."""
 
 

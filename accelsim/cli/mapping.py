@@ -46,13 +46,15 @@ def map_command(arguments: argparse.Namespace) -> int:
         refuse_page(arguments.html, one=one)
     if arguments.sensitivity and (arguments.pareto or not one):
         raise AccelsimError("--sensitivity: of one layer and one objective; choose a layer with --layer")
+    if arguments.layout and not one:
+        raise AccelsimError("--layout: of one layer; choose it with --layer")
     with cli.progress(arguments) as tell:
         asked = asked_of(arguments, tell)
         if not one and not arguments.pareto:
             from accelsim.api.networks import network_of
 
             return _show_network(arguments, network_of(problem, asked, arguments.output))
-        from accelsim.api.mapping import map_problem, pareto_of, sensitivity_of
+        from accelsim.api.mapping import layout_of, map_problem, pareto_of, sensitivity_of
 
         if arguments.pareto:
             front = pareto_of(problem, arguments.pareto, asked)
@@ -60,6 +62,9 @@ def map_command(arguments: argparse.Namespace) -> int:
         if arguments.sensitivity:
             worth = sensitivity_of(problem, asked)
             return cli.show(arguments, worth, stop=worth.base.stopped_by)
+        if arguments.layout:
+            laid = layout_of(problem, arguments.layout, asked)
+            return cli.show(arguments, laid, stop=laid.base.stopped_by)
         found = map_problem(problem, asked)
         return cli.show(arguments, found, stop=found.stopped_by)
 
@@ -77,7 +82,7 @@ def _map_system(arguments: argparse.Namespace) -> int:
     from accelsim.api.networks import map_system
 
     why = "not for a system of cores, whose layers are mapped whole and assigned"
-    names = ("constraints", "require", "top", "pareto", "sample", "html", "all_layers")
+    names = ("constraints", "require", "top", "pareto", "sample", "html", "all_layers", "layout")
     cli.refuse(arguments, why, *names)
     given = cli.taken(arguments, "objective", "layer", "mapspace", "factors", "time_limit", "jobs")
     with cli.progress(arguments) as tell:
@@ -122,7 +127,7 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     from accelsim.show.report.verdicts import common_space
 
     why = "not for several architectures, values, constraints or objectives at once"
-    cli.refuse(arguments, why, "output", "html", "pareto", "top", "sensitivity")
+    cli.refuse(arguments, why, "output", "html", "pareto", "top", "sensitivity", "layout")
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems are mapped one at a time")
     every = [(own, spec.read(each, counted=True), each) for own, each in variants]
@@ -172,7 +177,7 @@ def _map_shared(variants: Sequence[Variant], arguments: argparse.Namespace) -> i
     from accelsim.search.family import map_family
     from accelsim.show.report.search import families_report
 
-    names = ("output", "html", "pareto", "top", "sensitivity", "plot", "sample")
+    names = ("output", "html", "pareto", "top", "sensitivity", "layout", "plot", "sample")
     cli.refuse(arguments, "not with --shared-mapping", *names)
     if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
         raise AccelsimError(f"{arguments.arch}: GPUs and systems have no shared mappings")

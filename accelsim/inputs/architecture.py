@@ -119,6 +119,7 @@ class Level:
     systolic: Systolic | None = None
     compression: Mapping[str, Fraction] = field(default_factory=dict)
     burst_bits: int | None = None
+    banks: int = 1
     dma: Dma | None = None
     sparsity: LevelSparsity | None = None
 
@@ -334,7 +335,8 @@ _LEVEL: Keys = {
     "write_bandwidth": Key(fields.rate, "bandwidth of fills and updates", "unlimited", RATES),
     "latency": LATENCY,
     "efficiency": Key(fields.share, "fraction of the bandwidth that is reached", "1", "0 to 1"),
-    "burst": Key(fields.positive_size_bits, "smallest transfer of the first level, in reports only", "none", SIZES),
+    "burst": Key(fields.positive_size_bits, "smallest transfer of the first level", "none", SIZES),
+    "banks": Key(fields.positive_int, "banks of the first level", "1"),
     "keep": Key(_ROLES, "roles always stored here", "free"),
     "bypass": Key(_ROLES, "roles never stored here", "free"),
     "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one of this level", "1 x 1"),
@@ -504,12 +506,15 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
         systolic=array,
         compression=read_compression(level, bypass),
         burst_bits=level.value("burst", 0) or None,
+        banks=level.value("banks", 1),
         dma=read_dma(level, bypass, first=first),
         sparsity=read_sparsity(level, bypass),
         **plain,
     )
     if not first and "burst" in level:
         level.wrong("burst", "bursts are counted at the first level only", "leave `burst` out")
+    if "banks" in level and (not first or "burst" not in level):
+        level.wrong("banks", "conflicts of banks are those of the first level's bursts", "leave `banks` out")
     if "overlap" in level and (first or "dma" in level):
         why = "nothing fills the first level" if first else "its `dma` says what overlaps"
         level.wrong("overlap", why, "leave `overlap` out")

@@ -38,7 +38,18 @@ T = TypeVar("T")
 Reader = Callable[[Node, Problems], T | None]
 Source = str | PathLike[str] | Mapping[str, Any]
 """What is read as a file: its path, the name of one that ships, its text (several lines), or its values as a dict."""
-KINDS = ("architecture", "gpu", "system", "workload", "decoder", "mapping", "constraints", "energy_table", "sweep")
+KINDS = (
+    "architecture",
+    "gpu",
+    "system",
+    "workload",
+    "decoder",
+    "mapping",
+    "layout",
+    "constraints",
+    "energy_table",
+    "sweep",
+)
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -163,7 +174,8 @@ def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, 
         return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind), dumped=True, own=True)
     if isinstance(source, str) and "\n" in source:
         return open_document(f"<{kind}>", kind, overrides, problems, source, own=True)
-    return open_document(library.find(source, library.FOLDERS[kind]) or source, kind, overrides, problems, own=True)
+    shipped = library.find(source, library.FOLDERS[kind]) if kind in library.FOLDERS else None
+    return open_document(shipped or source, kind, overrides, problems, own=True)
 
 
 def _as_text(values: Mapping[str, Any], kind: str) -> str:

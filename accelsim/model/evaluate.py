@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as StringMap
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +23,16 @@ from accelsim.model.dma import level_moves
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.fills import late_fills, tile_fills
 from accelsim.model.ports import network_cycles, passing_units
-from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
+from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorLayout, TensorOnNetwork, Violation
 from accelsim.model.systolic import array_ramps
-from accelsim.model.windows import tile_moves
+
+if TYPE_CHECKING:
+    from accelsim.inputs.layouts import DataLayout
 
 
-def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
+def evaluate(
+    architecture: Architecture, einsum: Einsum, mapping: Mapping, layouts: StringMap[str, DataLayout] | None = None
+) -> Result:
     """Evaluate one mapping.
 
     Parameters
@@ -37,6 +43,8 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
         Its loops must multiply to the bounds of the Einsum, or cover those that it names imperfect; fanout and capacity
         may be exceeded, `violations` then tells. A level that stands in it several times, each time with other tensors,
         is mapped unevenly; bounds that it pads replace the Einsum's.
+    layouts : mapping of str to DataLayout, optional
+        Data layouts of tensors at the outermost level; default: the ranks one after the other, as the Einsum has them.
 
     Returns
     -------
@@ -46,7 +54,8 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     Raises AccelsimError if an energy is missing from the architecture, or counts could pass 2**62, ValueError if the
     mapping's levels or loop bounds do not fit the architecture and the Einsum.
     """
-    return evaluate_encoded(encode(arrange_for(architecture, mapping), pad(einsum, mapping.padding)), mapping)
+    encoded = encode(arrange_for(architecture, mapping), pad(einsum, mapping.padding))
+    return result_of(encoded, mapping, count(encoded, mapping), layouts)
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
@@ -67,7 +76,9 @@ def count(encoded: Encoded, mapping: Mapping) -> Counted:
     return count_ragged(encoded, mapping)
 
 
-def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
+def result_of(
+    encoded: Encoded, mapping: Mapping, counted: Counted, layouts: StringMap[str, DataLayout] | None = None
+) -> Result:
     """What a mapping comes to that was counted.
 
     Raises RuntimeError if a port, a network or an engine would move more in these cycles than it can.
@@ -121,10 +132,16 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         fills=tile_fills(encoded, s, counted.keep),
         late=late_fills(encoded, s, counted.keep),
         moves=level_moves(encoded, s, counted.keep),
-        bursts=outer_bursts(encoded, mapping, s, at_level, on_network)
-        if architecture.levels[0].burst_bits is not None and not ragged
-        else (),
+        layouts=() if ragged else _layouts(encoded, mapping, s, at_level, on_network, layouts or {}),
     )
+
+
+def _layouts(encoded: Encoded, *counted: Any) -> tuple[TensorLayout, ...]:
+    if encoded.architecture.levels[0].burst_bits is None:
+        return ()
+    from accelsim.model.layouts import tensor_layouts
+
+    return tensor_layouts(encoded, *counted)
 
 
 def _leak_pj(encoded: Encoded, counted: Counted, node: int) -> float:
@@ -344,102 +361,3 @@ def _too_small(name: str, needs: int | Fraction, room: int, level: Level) -> Vio
     half = f" for the working tile ({buffers} buffers)" if buffers > 1 else ""
     least, has = (format_bits(math.ceil(words * level.word_bits)) for words in (needs, room))
     return Violation(f"{name} needs {least}, has {has}{half}", float(needs / room) if room else math.inf)
-
-
-def outer_bursts(
-    encoded: Encoded,
-    mapping: Mapping,
-    s: Detail,
-    at_level: Sequence[TensorAtLevel],
-    on_network: Sequence[TensorOnNetwork],
-) -> tuple[TensorBursts, ...]:
-    """Bits that the outermost level moves for each tensor if each run of words side by side takes whole bursts.
-
-    docs/cost-model.md, Bursts. Tensors are dense, the last rank innermost, and each run begins with a burst. What
-    all tiles take in a step is one transfer, unless they have words in common that the networks do not share. Left out
-    are tensors that are compressed, and an output with several looped dimensions in a rank: words of its tiles may come
-    back one by one. The outermost level has a `burst_bits`, and no loop leaves a remainder.
-    """
-    c, outermost, levels = encoded.constants, encoded.architecture.levels[0], len(mapping.levels)
-    burst = outermost.burst_bits
-    assert burst is not None
-    found = []
-    batch = encode_mappings(encoded, [mapping])
-    for t, tensor in enumerate(encoded.tensors):
-        (at,) = (at for at in at_level if (at.level, at.tensor) == (outermost.name, tensor.name))
-        if at.compression != 1 or (tensor.output and c.windowed[t]):
-            continue
-        element = int(at.storage_words(1, outermost.word_bits) * outermost.word_bits)
-        child = next((i for i, n in enumerate(mapping.levels) if i and tensor.name in n.keep), levels)
-        inside = dict(zip(encoded.dims, s.place[child, :, detail.INSIDE].tolist(), strict=True))
-        box, full = tensor.box(dict.fromkeys(tensor.dims, 1) | inside), tensor.box(encoded.einsum.dims)
-        part, whole, parts = list(box), int(s.level[levels, detail.STEPS]), 0
-        if child < levels:
-            whole, parts, rank, _, new = map(int, tile_moves.lazily(c, batch, 0, s, child, t))
-            if parts:
-                part[rank] = new
-        below = {node.level for node in mapping.levels[child : child + 1]}  # its network lies inside its tiles
-        names = {node.level for node in mapping.levels[:child]} - below
-        crossed = [n for n in on_network if n.tensor == tensor.name and n.level in names]
-        groups = math.prod(n.distinct_up if tensor.output else n.distinct for n in crossed)
-        offsets, each = _offsets(encoded, s, t, child), 1
-        if groups != math.prod(map(len, offsets)) or any(map(_meet, offsets, box)):
-            offsets, each = [[0]] * len(full), groups
-        back = at.reads * each // (math.prod(box) * groups) if tensor.output else 0
-        laid: dict[tuple[int, ...], tuple[int, int]] = {}
-        for ranks in itertools.permutations(rank for rank, extent in enumerate(full) if extent > 1):
-            away = [offsets[rank] for rank in ranks]
-            boxes, new_parts, sizes = ([of[rank] for rank in ranks] for of in (box, part, full))
-            run, bits = _runs(away, boxes, sizes, element, burst)
-            _, part_bits = _runs(away, new_parts, sizes, element, burst)
-            laid[ranks] = run, each * (whole * bits + parts * part_bits) + back * bits
-        (run, bits), best = next(iter(laid.values())), min(laid, key=lambda ranks: laid[ranks][1])
-        layout = " ".join("+".join(dim for dim, _ in tensor.ranks[rank]) for rank in best)
-        asked = (at.reads + at.updates) * element
-        found.append(TensorBursts(tensor.name, run, asked, bits, layout, laid[best][1]))
-    return tuple(found)
-
-
-def _offsets(encoded: Encoded, s: Detail, t: int, child: int) -> list[list[int]]:
-    """Where the tiles of all instances begin along each rank."""
-    c, offsets = encoded.constants, [{0} for _ in encoded.tensors[t].ranks]
-    for level in range(child):
-        for d in c.term[t, : c.terms[t]].tolist():
-            step = int(c.factor[t, d] * s.place[level + 1, d, detail.INSIDE])
-            spread = int(s.place[level, d, detail.SPREAD])
-            rank = c.rank[t, d]
-            offsets[rank] = {at + step * k for at in offsets[rank] for k in range(spread)}
-    return [sorted(along) for along in offsets]
-
-
-def _meet(offsets: Sequence[int], extent: int) -> bool:
-    """Whether tiles at some of these offsets along a rank have words in common."""
-    return any(after - at < extent for at, after in itertools.pairwise(offsets))
-
-
-def _runs(
-    offsets: Sequence[Sequence[int]], box: Sequence[int], full: Sequence[int], element_bits: int, burst_bits: int
-) -> tuple[int, int]:
-    """Most words that lie side by side in boxes at some offsets along each rank, and bits of all bursts of them."""
-    inner = 1
-    for rank in range(len(box) - 1, -1, -1):
-        pieces = _pieces(offsets[rank], box[rank])
-        if pieces == [full[rank]] and rank:
-            inner *= full[rank]
-            continue
-        rows = math.prod(len(offsets[outer]) * box[outer] for outer in range(rank))
-        bursts = sum(-(-piece * inner * element_bits // burst_bits) for piece in pieces)
-        return max(pieces) * inner, rows * bursts * burst_bits
-    return 1, -(-element_bits // burst_bits) * burst_bits
-
-
-def _pieces(offsets: Sequence[int], extent: int) -> list[int]:
-    """Words of each run without a gap along a rank."""
-    pieces, end = [], None
-    for at in offsets:
-        if at == end:
-            pieces[-1] += extent
-        else:
-            pieces.append(extent)
-        end = at + extent
-    return pieces

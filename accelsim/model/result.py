@@ -122,15 +122,15 @@ class Fills:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorBursts:
-    """What the outermost level moves of a tensor, and what it moves in whole bursts."""
+class TensorLayout:
+    """What the outermost level moves of a tensor in one data layout."""
 
     tensor: str
-    run_words: int  # words of a whole tile that lie side by side
+    kind: str  # `given`: as asked, or with the ranks one after the other as the Einsum names them; `best`; `worst`
+    layout: str  # ranks of more than one word, outermost first, and the words of a line along each
     bits: int  # of the words read and updated
-    burst_bits: int  # of all bursts that these take
-    best_layout: str  # the order of the ranks of more than one word, outermost first, that takes fewest bursts
-    best_burst_bits: int
+    burst_bits: int  # of all bursts that have such a word
+    port_bits: int  # of bursts that all banks could move in the time that the busiest bank of each transfer takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +190,8 @@ class Result:
         Of each tensor at each level but the outermost.
     late : tuple of Ramp
         Cycles that fills of each level wait for first words, because of the `latency` of the levels above.
-    bursts : tuple of TensorBursts
-        Where the outermost level has a burst and no loop leaves a remainder.
+    layouts : tuple of TensorLayout
+        Of each tensor, where the outermost level has a burst and no loop leaves a remainder.
     moves : tuple of Moves
         Of each level with a DMA engine.
     """
@@ -218,7 +218,7 @@ class Result:
     pipeline_fill: tuple[Ramp, ...] = ()
     fills: tuple[Fills, ...] = ()
     late: tuple[Ramp, ...] = ()
-    bursts: tuple[TensorBursts, ...] = ()
+    layouts: tuple[TensorLayout, ...] = ()
     moves: tuple[Moves, ...] = ()
 
     @property

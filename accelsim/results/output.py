@@ -13,7 +13,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import OPERATIONS
-from accelsim.model.result import Fills, LevelResult, Moves, Ramp, Result, TensorAtLevel, TensorBursts, TensorOnNetwork
+from accelsim.model.result import Fills, LevelResult, Moves, Ramp, Result, TensorAtLevel, TensorLayout, TensorOnNetwork
 from accelsim.results import Provenance, provenance_json
 from accelsim.results.output_schema import (
     COUNT,
@@ -94,7 +94,7 @@ RESULT = record(
     compute=part(_COMPUTE),
     pipeline_fill=rows(fields_of(Ramp, times=SOME, cycles=SOME)),
     fills=rows(fields_of(Fills)),
-    bursts=rows(fields_of(TensorBursts, run_words=SOME)),
+    layouts=rows(fields_of(TensorLayout)),
     moves=rows(fields_of(Moves, tiles=SOME)),
     time=at(Result.time_rows, rows(record(component=TEXT, what=TEXT, cycles=SOME, share=SHARE))),
     levels=rows(fields_of(LevelResult, instances=SOME, used_instances=SOME, word_bits=SOME)),

@@ -20,6 +20,7 @@ from accelsim.inputs.constraints_reader import CONSTRAINTS_FORM
 from accelsim.inputs.energies import ENERGY_TABLE_FORM
 from accelsim.inputs.fields import MEANING, Key, keys_form, node_of
 from accelsim.inputs.forms import Form
+from accelsim.inputs.layouts import LAYOUT_FORM
 from accelsim.inputs.mapping import MAPPING_FORM
 from accelsim.inputs.workload_reader import WORKLOAD_FORM
 from accelsim.results.output import RESULT_FORM
@@ -34,6 +35,7 @@ _BODIES: dict[str, tuple[str, Form]] = {
     "workload": ("one Einsum, or a network of layers", WORKLOAD_FORM),
     "decoder": ("decoder of a language model", DECODER_FORM),
     "mapping": ("one mapping of a layer onto an architecture", MAPPING_FORM),
+    "layout": ("data layouts of tensors at the first level, in Timeloop's form", LAYOUT_FORM),
     "constraints": ("constraints on mappings", CONSTRAINTS_FORM),
     "energy_table": ("energies and areas of components", ENERGY_TABLE_FORM),
     "sweep": ("design points to evaluate", SWEEP_FORM),

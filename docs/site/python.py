@@ -15,7 +15,7 @@ PARTS: dict[str, Names] = {
         "accelsim": ("map", "map_layer", "map_network", "map_system", "evaluate", "fuse"),
     },
     "Explore": {
-        "accelsim": ("pareto", "spread", "sizing", "sensitivity", "sweep", "load_sweep_result"),
+        "accelsim": ("pareto", "spread", "sizing", "sensitivity", "layout", "sweep", "load_sweep_result"),
     },
     "Compare and check": {
         "accelsim": ("diff", "load_result"),
@@ -37,9 +37,9 @@ PARTS: dict[str, Names] = {
     },
     "Results": {
         "accelsim": (
-            *("LayerResult", "Evaluation", "NetworkResult", "SystemResult", "FusionResult", "ParetoResult"),
-            *("SpreadResult", "SizingResult", "SensitivityResult", "SweepResult", "Comparison", "KeptResult", "Checks"),
-            *("Certificate", "SearchedSpace", "Progress", "Stop"),
+            *("LayerResult", "Evaluation", "LayoutResult", "NetworkResult", "SystemResult", "FusionResult"),
+            *("ParetoResult", "SpreadResult", "SizingResult", "SensitivityResult", "SweepResult", "Comparison"),
+            *("KeptResult", "Checks", "Certificate", "SearchedSpace", "Progress", "Stop"),
         ),
         "accelsim.api.gpus": ("GpuResult", "KernelsResult"),
     },

@@ -187,7 +187,7 @@ def result_report(
     yield from _energy(result, einsum)
     yield from _cycles(result)
     yield from _fills(result, shown=verbose or not result.all_overlaps)
-    yield from _bursts(result, architecture, einsum)
+    yield from layout_report(result, architecture, einsum)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
     yield from _movement(result, architecture, einsum)
@@ -384,27 +384,35 @@ def _fills(result: Result, *, shown: bool) -> Iterator[Piece]:
         yield f"First fills and last drains that overlap: at most {share(ends / result.cycles)} more cycles."
 
 
-_BURSTS = (
+_LAYOUTS = (
     Column("tensor", "tensor"),
-    Column("words side by side", "run_words", "{:,}".format),
+    Column("data layout", "kind"),
+    Column("order, lines", "layout", left=True, fold=True),
     Column("moved", "bits", format_bits),
     Column("in bursts", "burst_bits", format_bits),
     Column("factor", lambda row: times(row["burst_bits"] / row["bits"])),
-    Column("best layout", "best_layout", left=True),
-    Column("in bursts", "best_burst_bits", format_bits),
 )
+_CONFLICTS = Column("bank conflicts", lambda row: times(row["port_bits"] / row["burst_bits"]))
 
 
-def _bursts(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
-    """What the outermost level moves in whole bursts, beside what the mapping asks of it."""
+def layout_report(result: Result, architecture: Architecture, einsum: Einsum) -> Iterator[Piece]:
+    """What the outermost level moves in whole bursts, and what that costs, in some data layouts."""
     outermost = architecture.levels[0]
     if outermost.burst_bits is None:
         return
-    title = f"Bursts of {format_bits(outermost.burst_bits)} at {outermost.name}"
-    note = "not included above; ranks in memory as the Einsum names them, and in the best order; the last is innermost"
-    yield Table("bursts", _BURSTS, [asdict(each) for each in result.bursts], title, note)
-    reported = [each.tensor for each in result.bursts]
-    untold = [tensor.name for tensor in einsum.tensors if tensor.name not in reported]
+    from accelsim.model.layouts import KINDS, in_bursts
+
+    banks = f" in {outermost.banks} banks" if outermost.banks > 1 else ""
+    title = f"Data layout: bursts of {format_bits(outermost.burst_bits)}{banks} at {outermost.name}"
+    note = "not included above; ranks outermost first"
+    columns = (*_LAYOUTS, _CONFLICTS) if banks else _LAYOUTS
+    yield Table("layouts", columns, [asdict(each) for each in result.layouts], title, note)
+    for kind in KINDS if result.layouts else ():
+        pj, cycles = in_bursts(result, outermost, kind)
+        ratios = times(pj / result.energy_pj), times(cycles / result.cycles)
+        yield f"{kind:<6} {energy(pj)} ({ratios[0]}), {cycles:,} cycles ({ratios[1]})"
+    told = {each.tensor for each in result.layouts}
+    untold = [tensor.name for tensor in einsum.tensors if tensor.name not in told]
     if untold:
         why = "loops leave remainders" if result.imperfect else "compressed, or words of its tiles come back one by one"
         yield f"Not counted: {listed(untold)} ({why})."

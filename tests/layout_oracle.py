@@ -1,12 +1,15 @@
-"""Oracle of bursts: walks what the outermost level moves, word by word, and counts the bursts of each run of words."""
+"""Oracle of data layouts: walks what the outermost level moves, word by word, and counts its bursts by bank."""
 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
+from collections.abc import Mapping as StringMap
 
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.layouts import DataLayout
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import Einsum, Tensor, pad
@@ -23,26 +26,45 @@ from accelsim.model.oracle import (
 )
 
 
-def walk_bursts(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> dict[str, int]:
-    """Bits of all bursts that the outermost level moves, by tensor.
+def walk_layouts(
+    architecture: Architecture, einsum: Einsum, mapping: Mapping, layouts: StringMap[str, DataLayout]
+) -> dict[str, tuple[int, int]]:
+    """Bits of all bursts that the outermost level moves, and of those that its banks could move meanwhile, by tensor.
 
-    Words of a transfer are put in the order of their addresses; each run in a row takes bursts of its own.
+    Each word has a line and each line a place in the order of the ranks; so many bursts of each line as its words take.
     """
     counts = execute(architecture, einsum, mapping)
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
     outermost = architecture.levels[0]
-    assert outermost.burst_bits is not None
-    found: dict[str, int] = {}
+    burst = outermost.burst_bits
+    assert burst is not None
+    found: dict[str, tuple[int, int]] = {}
     for tensor in einsum.tensors:
+        layout = layouts[tensor.name]
         partial = holds_partial_sums(mapping, tensor, outermost.name, counts.levels[0][tensor.name])
         element = int(outermost.element_words(tensor, partial=partial)) * outermost.word_bits
         child = next((i for i, n in enumerate(mapping.levels) if i and tensor.name in n.keep), len(mapping.levels))
-        found[tensor.name] = sum(
-            -(-run * element // outermost.burst_bits) * outermost.burst_bits
-            for moved in _transfers(architecture, einsum, mapping, tensor, child)
-            for run in _runs(einsum, tensor, moved)
-        )
+        bursts = busiest = 0
+        for moved in _transfers(architecture, einsum, mapping, tensor, child):
+            banks: Counter[int] = Counter()
+            for line in {_line(einsum, tensor, layout, word) for word in moved}:
+                a_line = -(-math.prod(layout.line) * element // burst)
+                banks.update((line * a_line + k) % outermost.banks for k in range(a_line))
+            bursts += banks.total()
+            busiest += max(banks.values(), default=0)
+        found[tensor.name] = bursts * burst, busiest * burst * outermost.banks
     return found
+
+
+def _line(einsum: Einsum, tensor: Tensor, layout: DataLayout, word: Point) -> int:
+    """Number of the line that a word lies in."""
+    number = 0
+    for rank in layout.order:
+        lines = -(
+            -(1 + sum(factor * (einsum.dims[dim] - 1) for dim, factor in tensor.ranks[rank])) // layout.line[rank]
+        )
+        number = number * lines + word[rank] // layout.line[rank]
+    return number
 
 
 def _transfers(
@@ -77,28 +99,3 @@ def _transfers(
             if tensor.output:
                 yield moved & seen
                 seen |= moved
-
-
-def _runs(einsum: Einsum, tensor: Tensor, moved: set[Point]) -> Iterable[int]:
-    """Lengths of the runs of words side by side in a row; rows of the last rank that are whole join to longer ones."""
-    inner, points = 1, moved
-    for rank in reversed(tensor.ranks):
-        extent = 1 + sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank)
-        rows: defaultdict[Point, list[int]] = defaultdict(list)
-        for *row, at in sorted(points):
-            rows[tuple(row)].append(at)
-        if any(len(along) < extent for along in rows.values()):
-            for along in rows.values():
-                yield from (inner * words for words in _side_by_side(along))
-            return
-        inner, points = inner * extent, set(rows)
-    yield from [inner] * len(points)
-
-
-def _side_by_side(along: list[int]) -> Iterable[int]:
-    run = 0
-    for number, at in enumerate(along, 1):
-        run += 1
-        if number == len(along) or along[number] != at + 1:
-            yield run
-            run = 0
