@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,19 @@ def test_compare__a_training_step_has_three_layouts():
     assert all(case.products == 2 for case in found)
     assert all(abs(case.predicted.time_us / case.measured_us - 1) < 0.1 for case in found)
     assert not any(is_product(kernel) for kernel in unmatched)
+
+
+def test_read_profile__traces_whose_external_id_is_the_correlation(tmp_path):
+    """As Kineto wrote them from 2021 to 2024 (HolisticTraceAnalysis has some): the launches say the operators."""
+    for name in ("mlp_train.json.gz", "bert_base_layer.json.gz"):
+        trace = json.loads(gzip.decompress((SAMPLES / name).read_bytes()))
+        for event in trace["traceEvents"]:
+            if event.get("cat") in ("kernel", "cuda_runtime", "cuda_driver"):
+                event["args"]["External id"] = event["args"]["correlation"]
+        (tmp_path / name).write_bytes(gzip.compress(json.dumps(trace).encode()))
+        kernels, plain = read_profile(tmp_path / name), read_profile(SAMPLES / name)
+        assert sum(kernel.shape is not None for kernel in kernels) > 0
+        assert [replace(kernel, where=None) for kernel in kernels] == [replace(kernel, where=None) for kernel in plain]
 
 
 def test_compare__convolutions_of_a_trace():

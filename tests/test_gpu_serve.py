@@ -334,6 +334,12 @@ def test_command__before_ampere_computes_in_fp16_and_names_what_is_left_out(caps
 def test_command__refuses_what_does_not_fit(capsys):
     assert cli.main(["gpu", "serve", "h100", "llama_70b", "--batch", "4"]) == 1
     assert "it fits with --tp 4" in capsys.readouterr().err
+    assert cli.main(["gpu", "serve", "a100", "llama_70b", "--mig", "3g.40gb"]) == 1
+    assert "a larger slice is needed" in capsys.readouterr().err
+    assert cli.main(["gpu", "serve", "a100", "llama", "--mig", "3g.40gb", "--batch", "4096"]) == 1
+    said = capsys.readouterr().err
+    assert "it fits with --batch" in said
+    assert "--tp" not in said
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, sweep
 from accelsim.gpu.attention_times import attention_shapes, latent_shapes, time_attention, word_bytes
 from accelsim.gpu.calibration import mode_of
-from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu, wide_format
+from accelsim.gpu.catalogue import BYTES, Gpu, format_of, load_gpu, wide_format
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.fitted import KernelTimes, time_kernels
 from accelsim.gpu.gemms import LARGEST, Setup
 from accelsim.gpu.kernel import operator, time_operators
-from accelsim.gpu.network import network_kernels, product_of, too_large, turned
+from accelsim.gpu.network import format_of_operands, network_kernels, products_of, too_large, turned
 from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
 from accelsim.gpu.serving import Request, Split, front, misfit, refusal
 from accelsim.gpu.serving import serve as serve_splits
@@ -153,7 +153,7 @@ def map_kernels(
     calibration : str or path, optional
         `auto`: fitted constants that ship, if any do; `none`; or a file.
     dtype : str, optional
-        Number format, such as `bf16`; default: that of the operands' width.
+        Number format, such as `bf16`; default: that of the operands' width, of 16 bit `bf16` (before Ampere `fp16`).
     l2 : {"rotating", "cold", "warm"}
         L2 at kernel start.
     training_pass, attention, layout, library_version : str
@@ -167,27 +167,14 @@ def map_kernels(
     >>> round(accelsim.gpu.map("h100_sxm", "gemm", dtype="bf16").us)
     5
     """
-    device = load_gpu(gpu, mig)
-    network = _network(workload, params)
+    device, network = load_gpu(gpu, mig), read_network(workload, params)
     one = find_layer(network, layer, str(workload))
-    layers = [one] if one else list(network.layers)
-    products, left_out = [], []
-    for einsum in list(layers):
-        try:
-            products.append(product_of(einsum, training_pass))
-        except AccelsimError as error:
-            left_out.append(str(error))
-            layers.remove(einsum)
-    if not products:
-        raise AccelsimError(left_out[0])
+    layers, products, left_out = products_of(network, one, training_pass)
     for line in left_out[:_MOST_LINES]:
         LOG.info("left out of the total: %s", line)
     if len(left_out) > _MOST_LINES:
         LOG.info("and %s more layers", len(left_out) - _MOST_LINES)
-    bits = {product.bits for product in products}
-    number_format = dtype or {64: "fp64", 32: "fp32", 16: "fp16", 8: "int8", 4: "int4"}.get(max(bits))
-    if number_format is None or (len(bits) > 1 and not dtype):
-        raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
+    number_format = dtype or format_of_operands(device, products)
     mode = mode_of(device, number_format, calibration)
     refused = too_large(device, layers, number_format)
     if refused:
@@ -217,7 +204,8 @@ def map_kernels(
     )
 
 
-def _network(workload: Any, params: Mapping[str, Any] | None) -> Workload:
+def read_network(workload: Any, params: Mapping[str, Any] | None) -> Workload:
+    """Read the workload of a file, of a name, or as it is given."""
     if isinstance(workload, Workload):
         return workload
     if isinstance(workload, Einsum):
@@ -275,6 +263,7 @@ def gemm(
     if stack or (dtype not in device.operations_per_sm_cycle and _low_precision(dtype)):
         if tile or (l2, layout, library_version) != ("rotating", "tn", "cublas11"):
             raise AccelsimError(f"tile, l2, layout and library are of the tile model, which does not know {dtype}")
+        _say_wide(device, dtype)
         times = time_kernels(PRODUCT, device, product_shapes(device, dtype, *sizes), stack)
         return _timed(device, f"GEMM in {dtype}", times)
     setup = Setup(l2, layout, library_version, tile)
@@ -297,6 +286,13 @@ def gemm(
     title = f"{M} x {N} x {K} on {device.name}, {dtype}"
     values = reports.advice_json(advice)
     return GpuResult(title, values, lambda: reports.advice_report(advice), {"throughput": drawn})
+
+
+def _say_wide(device: Gpu, dtype: str) -> None:
+    """Warn where a GPU multiplies in another format of 16 bit than is asked for."""
+    wide = wide_format(device)
+    if wide != "bf16" and (format_of(dtype) or precisions()[precision_of(dtype)].multiplied) == "bf16":
+        LOG.warning("%s does not compute in bf16: %s instead", device.name, wide)
 
 
 def _low_precision(dtype: str) -> bool:
@@ -378,6 +374,7 @@ def attention(
     _check(heads=heads, batch=batch, tokens=tokens, kv_heads=kv_heads, head_size=head_size, window=window)
     whole("cached", cached, least=0)
     device = load_gpu(gpu, mig)
+    _say_wide(device, dtype)
     query, cache = word_bytes(dtype), word_bytes(cache_dtype or dtype)
     decode, sizes = tokens == 1, {"batch": batch, "tokens": tokens, "heads": heads, "cached": cached}
     if latent:
@@ -413,6 +410,7 @@ def moe(
     _check(tokens=tokens, hidden=hidden, inter=inter, experts=experts, top=top, ep=ep)
     device = load_gpu(gpu, mig)
     sizes = {"tokens": tokens, "hidden": hidden, "inter": inter, "experts": experts, "top": top, "skew": skew}
+    _say_wide(device, dtype)
     shapes = experts_shapes(dtype, **sizes, ranks=ep, gated=2 if gated else 1)
     return _timed(device, f"experts in {dtype}", time_kernels(EXPERTS, device, shapes, stack))
 
@@ -508,11 +506,10 @@ def serve(
     4
     """
     device = load_gpu(gpu, mig)
-    decoder, wide = load_decoder(model), wide_format(device)
+    decoder = load_decoder(model)
     for line in decoder.left:
         LOG.warning("%s", line)
-    if wide != "bf16":
-        LOG.warning("%s does not compute in bf16: %s instead", device.name, wide)
+    _say_wide(device, "bf16")
     request = Request(
         prompt=prompt, skew=skew, step_tokens=step_tokens, prefix=prefix, output=output,
         precision=precisions()[precision_of(dtype)].name, cache_bytes=word_bytes(cache_dtype),

@@ -15,9 +15,8 @@ from accelsim.gpu.advice import points, ridges
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import load_gpu, may_be
 from accelsim.gpu.gemms import Setup
-from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.network import gemms_of, product_of
+from accelsim.gpu.network import format_of_operands, network_kernels, products_of
 from accelsim.gpu.profiles import compare_profile, kernels_of, read_profile
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import hash_file
@@ -50,13 +49,15 @@ def gpu_map_command(arguments: argparse.Namespace) -> int:
 
 def gpu_roofline(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a GPU."""
-    dtype = arguments.dtype or "fp16"
     gpu = load_gpu(arguments.arch, arguments.mig)
-    workloads = [read_workload(arguments, name) for name in arguments.workloads]
-    layers = [einsum for workload in workloads for einsum in workload.layers]
-    mode = mode_of(gpu, dtype, arguments.calibration)
-    gemms = gemms_of([product_of(einsum) for einsum in layers])
-    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, Setup(arguments.l2))
+    networks = [read_workload(arguments, name) for name in arguments.workloads]
+    every = [(network, *products_of(network)[:2]) for network in networks]
+    dtype = arguments.dtype or format_of_operands(gpu, [each for *_, products in every for each in products])
+    mode, setup = mode_of(gpu, dtype, arguments.calibration), Setup(arguments.l2)
+    kernels = [
+        kernel for network, layers, products in every
+        for kernel, _ in network_kernels(gpu, layers, products, network.edges, dtype, mode, setup)
+    ]  # fmt: skip
     levels, found = ridges(gpu, dtype), points(gpu, kernels)
 
     def figure() -> Axes:
