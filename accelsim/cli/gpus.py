@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.api import gpus
+from accelsim.api import gpus, training
 from accelsim.cli import answer, refuse, show, taken
 from accelsim.cli.inputs import read_params, read_workload
 from accelsim.gpu.advice import points, ridges
@@ -139,6 +139,13 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
     )
     given = taken(arguments, *names, "stack", "mig")
     return show(arguments, gpus.serve(arguments.gpu, arguments.model, **given, output=arguments.output_tokens))
+
+
+def gpu_train_command(arguments: argparse.Namespace) -> int:
+    """Time a training step."""
+    names = ("batch", "micro", "seq_len", "dp", "tp", "pp", "zero", "recompute", "optimizer", "attention", "layout")
+    given = taken(arguments, *names, "dtype", "calibration", "stack", "mig")
+    return show(arguments, training.train(arguments.gpu, arguments.model, **given))
 
 
 def gpu_calibrate_command(arguments: argparse.Namespace) -> int:

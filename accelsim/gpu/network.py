@@ -303,6 +303,8 @@ class Memory:
     """Bytes of the fullest GPU, and the room that it has."""
 
     weights: float
+    gradients: float = 0.0
+    optimizer: float = 0.0
     cache: float = 0.0
     activations: float
     room: float

@@ -1,0 +1,118 @@
+"""`accelsim.gpu.train`: a training step of a decoder, or of a network of convolutions."""
+
+from __future__ import annotations
+
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from accelsim.api.asked import whole
+from accelsim.api.gpus import GpuResult, read_network
+from accelsim.api.problem import LOG
+from accelsim.gpu.calibration import mode_of
+from accelsim.gpu.catalogue import load_gpu, wide_format
+from accelsim.gpu.decoder import Decoder, load_decoder
+from accelsim.gpu.training import OPTIMIZERS
+from accelsim.gpu.training import train as train_step
+from accelsim.gpu.training_layers import TrainingPlan
+from accelsim.inputs import library
+from accelsim.inputs.errors import AccelsimError, NoValidMappingError
+from accelsim.inputs.workload import Workload
+from accelsim.show.report import training
+
+
+def train(
+    gpu: str,
+    model: str | PathLike[str],
+    *,
+    batch: int | None = None,
+    micro: int = 1,
+    seq_len: int = 2048,
+    dp: int = 1,
+    tp: int = 1,
+    pp: int = 1,
+    zero: int = 0,
+    recompute: bool = False,
+    optimizer: str | None = None,
+    attention: str = "causal",
+    layout: str = "nhwc",
+    network: float = 50.0,
+    dtype: str | None = None,
+    calibration: str | PathLike[str] | None = "auto",
+    stack: str = "",
+    mig: str | None = None,
+) -> GpuResult:
+    """Time a training step: both passes, collectives, optimizer, memory.
+
+    Parameters
+    ----------
+    model : str or path
+        A decoder as for `accelsim.gpu.serve`, or a network of convolutions as for `accelsim.gpu.map`.
+    batch, micro, seq_len : int
+        Sequences or images of all GPUs in a step (default: a micro-batch for each stage of each copy), of a copy at
+        once, tokens of a sequence.
+    dp, tp, pp, zero : int
+        Copies; tensor and pipeline parallelism; stage of ZeRO, 0 to 3.
+    recompute : bool
+        Compute each layer anew in the backward pass, and keep its input alone.
+    optimizer : {"sgd", "adam", "lamb"}
+        Default: `sgd` of convolutions, else `adam`.
+    attention, layout : str
+        As `--attention` and `--layout` of `accelsim gpu train`.
+    network : float
+        GB/s of each GPU to other nodes.
+    dtype, calibration, stack, mig
+        As for `accelsim.gpu.map`.
+
+    Examples
+    --------
+    >>> import accelsim
+    >>> round(accelsim.gpu.train("a100", "resnet50", micro=256, dtype="fp16")["samples_per_s"], -2)
+    2700.0
+    """
+    for name, value in {"batch": batch, "micro": micro, "seq_len": seq_len, "dp": dp, "tp": tp, "pp": pp}.items():
+        whole(name, value)
+    device, found = load_gpu(gpu, mig), _model(model, micro)
+    decoder, number_format = isinstance(found, Decoder), dtype or wide_format(device)
+    optimizer = optimizer or ("adam" if decoder else "sgd")
+    if optimizer not in OPTIMIZERS or zero not in range(4):
+        raise AccelsimError(f"optimizer '{optimizer}', zero {zero}: write one of {', '.join(OPTIMIZERS)}, and 0 to 3")
+    tokens = seq_len if decoder else 1
+    plan = TrainingPlan(
+        batch or micro * dp * pp,
+        micro,
+        tokens,
+        dp,
+        tp,
+        pp,
+        zero,
+        recompute,
+        optimizer,
+        attention,
+        layout,
+        network * 1e9,
+    )
+    mode = mode_of(device, number_format, calibration)
+    step = train_step(device, found, plan, mode, number_format, stack)
+    if not step.memory.fits:
+        raise NoValidMappingError(training.refusal(found.name, device, step))
+    report = partial(training.training_report, found.name, device.name, number_format, step, mode.text, decoder=decoder)
+    document = training.training_row(step) | {"model": found.name, "gpu": device.name, "mode": mode.text}
+    return GpuResult(f"{found.name} on {plan.gpus} x {device.name}", document, report, time_us=step.step_s * 1e6)
+
+
+def _model(model: str | PathLike[str], micro: int) -> Decoder | Workload:
+    """Read a decoder, or else a network with a micro-batch."""
+    path = Path(model)
+    is_file = path.is_file() and path.suffix in (".yaml", ".yml") and "\ndecoder:" in "\n" + path.read_text("utf-8")
+    if is_file or path.suffix == ".json" or path.is_dir() or (not path.exists() and library.find(path, "decoders")):
+        found = load_decoder(model)
+        for line in found.left:
+            LOG.warning("%s", line)
+        return found
+    network = read_network(str(model), {"batch": micro})
+    if not any("R" in layer.dims for layer in network.layers):
+        LOG.warning(
+            "%s: norms and activations are counted of convolutions alone; a transformer is a decoder", network.name
+        )
+    return network
