@@ -177,7 +177,7 @@ def test_commands__print_what_they_are_made_of(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("gemm h100 64 64 64 --stack vllm --dtype fp9", "no precision 'fp9'; did you mean"),
+        ("gemm h100 64 64 64 --stack vllm --dtype fp9", "'fp9' is no number format; did you mean"),
         ("gemm h100 64 64 64 --dtype fp9", "h100_sxm does not compute in 'fp9'; did you mean 'fp8'?"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 5", "top must be at most the number of experts"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --ep 8", "ranks must be at most"),
@@ -216,7 +216,7 @@ def test_products__are_no_faster_than_the_peak_in_any_format():
 def test_precisions__are_found_by_the_names_of_tables():
     assert len({one.name for one in precisions()}) == len(precisions())
     assert experts_shapes("bfloat16", **MIXTURE)["precision"].tolist() == [0]
-    with pytest.raises(AccelsimError, match="no precision 'nvfp8'"):
+    with pytest.raises(AccelsimError, match="'nvfp8' is no number format"):
         experts_shapes("nvfp8", **MIXTURE)
 
 

@@ -349,7 +349,7 @@ def test_command__refuses_what_does_not_fit(capsys):
         ("h100 llama --tp 0", "at least 1"),
         ("h100 llamas", "did you mean 'llama'"),
         ("p100 llama", "measured on tensor cores"),
-        ("h100 llama --dtype fp7", "no precision 'fp7'"),
+        ("h100 llama --dtype fp7", "'fp7' is no number format"),
         ("h100 llama --stack nothing", "no stack 'nothing'"),
         ("h100 llama --plot front.png", "a picture is of a sweep"),
         ("h100 llama --tp 2 --mig 1g.10gb", "slices of GPUs have no links"),

@@ -77,8 +77,8 @@ def training_study() -> Study:
         source="; ".join(table["sources"].values()),
         figures=tuple(figures),
         notes=(
-            "no constant is fitted to a training step; that TF32 turns the tensors of all convolutions, and that ZeRO 3 "
-            "hides no gathers of its backward pass, was chosen beside these figures",
+            "no constant is fitted to a training step; two choices were made beside these figures: TF32 turns tensors "
+            "of all convolutions, and ZeRO 3 hides no gathers of its backward pass",
             "TF32 and FP32 runs of ResNet-50 are NCHW, as configs.yml has them",
             "BERT's attention is not fused; MPT recomputes layers where its table says so (activation checkpointing)",
         ),

@@ -532,7 +532,8 @@ def serve(
             refusal(device, decoder, request, min(points, key=lambda point: point.memory.total).split)
         )
     best = front(fitting)
-    head = {"model": decoder.name, "gpu": device.name, "mode": mode.text, "request": asdict(request)}
+    asked = {"dtype" if name == "precision" else name: value for name, value in asdict(request).items()}
+    head = {"model": decoder.name, "gpu": device.name, "mode": mode.text, "request": asked}
     rows = [{**serving.serving_row(point), "front": point in best} for point in points]
     told = (decoder.name, device.name, request)
     title = f"{decoder.name} on {device.name}"

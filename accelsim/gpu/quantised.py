@@ -53,7 +53,7 @@ def precision_of(name: str) -> int:
     """Index of a precision by its name; raises AccelsimError if there is none of that name."""
     names, plain = list(table_of("precisions")), plain_precision(name)
     if plain not in names:
-        raise AccelsimError(f"no precision '{name}'; {near_miss(plain, names) or f'there are: {listed(names)}'}")
+        raise AccelsimError(f"'{name}' is no number format; {near_miss(plain, names) or f'formats: {listed(names)}'}")
     return names.index(plain)
 
 
