@@ -132,6 +132,24 @@ def test_read_profile__traces_whose_external_id_is_the_correlation(tmp_path):
         assert [replace(kernel, where=None) for kernel in kernels] == [replace(kernel, where=None) for kernel in plain]
 
 
+def test_read_profile__a_kernel_is_of_the_innermost_product_of_its_thread(tmp_path):
+    """A product of 4 x 8 x 2 within one of 4 x 8 x 3, one of another thread, and a launch behind all of them."""
+
+    def operator(number, begin, dur, thread, columns):
+        sizes = {"Input Dims": [[4, 2], [2, columns]], "Input type": ["float"] * 2, "External id": number}
+        return {"cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": thread, "ts": begin, "dur": dur, "args": sizes}
+
+    events = [operator(1, 100, 50, 7, 3), operator(2, 110, 20, 7, 8), operator(3, 100, 90, 8, 5)]
+    for correlation, at in ((71, 115), (72, 140), (73, 170)):
+        same = {"External id": correlation, "correlation": correlation}
+        events.append({"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 7, "ts": at, "args": same})
+        events.append({**KERNEL, "name": f"gemm{correlation}", "args": {**KERNEL["args"], **same}})
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(events))
+    found = {kernel.name: kernel.range for kernel in read_profile(path)}
+    assert found == {"gemm71": "4x8x2", "gemm72": "4x3x2", "gemm73": ""}
+
+
 def test_compare__convolutions_of_a_trace():
     """MobileNetV2, a batch of 32, FP16: 52 convolutions and the classifier; windows of 3 x 3 overlap."""
     kernels = read_profile(SAMPLES / "mobilenet_v2.json.gz")

@@ -287,6 +287,8 @@ def test_train_command__reports_and_refuses(capsys, tmp_path):
         ("h100 llamas", "did you mean 'llama'"),
         ("a100 llama --dtype fp8 --tp 8", "a100_sxm_80gb does not compute in 'fp8'"),
         ("llama h100", "write the GPU first"),
+        ("h100 llama --dtype int8", "int8: gradients are not integers"),
+        ("h100 gemm --micro 2", "batch: no file defines this parameter"),
     ],
 )
 def test_train_command__bad_input_ends_with_2(words, why, capsys):

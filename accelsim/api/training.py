@@ -77,6 +77,8 @@ def train(
     optimizer = optimizer or ("adam" if decoder else "sgd")
     if optimizer not in OPTIMIZERS or zero not in range(4):
         raise AccelsimError(f"optimizer '{optimizer}', zero {zero}: write one of {', '.join(OPTIMIZERS)}, and 0 to 3")
+    if number_format.startswith("int"):
+        raise AccelsimError(f"{number_format}: gradients are not integers; write a format such as bf16 or fp8")
     tokens = seq_len if decoder else 1
     plan = TrainingPlan(
         batch or micro * dp * pp,
@@ -110,7 +112,7 @@ def _model(model: str | PathLike[str], micro: int) -> Decoder | Workload:
         for line in found.left:
             LOG.warning("%s", line)
         return found
-    network = read_network(str(model), {"batch": micro})
+    network = read_network(str(model), {"batch": micro} if micro > 1 else None)
     if not any("R" in layer.dims for layer in network.layers):
         LOG.warning(
             "%s: norms and activations are counted of convolutions alone; a transformer is a decoder", network.name

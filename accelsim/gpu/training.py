@@ -2,7 +2,8 @@
 
 A decoder lies on `tp` x `pp` GPUs as in `serving`, a network of convolutions on one; `dp` copies have each its part of
 the batch, which goes through in micro-batches, one forward and one backward in turn (1F1B, Narayanan et al., SC 2021).
-Weights, gradients and optimizer are in FP32, products in `number_format`, as in PyTorch's mixed precision.
+Weights, gradients and optimizer are in FP32, products in `number_format`, as in PyTorch's mixed precision. Launches by
+the host are not counted.
 
 `training.yaml` has the constants. Sizes are in words, times in us, memory in bytes, energy in J.
 """
