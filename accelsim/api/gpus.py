@@ -224,7 +224,7 @@ def gemm(
     N: int,  # noqa: N803
     K: int,  # noqa: N803
     *,
-    dtype: str = "fp16",
+    dtype: str | None = None,
     mig: str | None = None,
     calibration: str | PathLike[str] | None = "auto",
     l2: str = "rotating",
@@ -240,8 +240,9 @@ def gemm(
     ----------
     M, N, K : int
         Outputs[M, N] = Inputs[M, K] x Weights[K, N].
-    dtype : str
+    dtype : str, optional
         `fp16`, `bf16`, ...; or low precision, with the pass that quantizes the inputs: `fp8`, `int8_wo`, `nvfp4`, ...
+        Default: `bf16` (before Ampere `fp16`).
     tile : str, optional
         Use this tile only, such as `256x128`.
     stack : str, optional
@@ -260,6 +261,7 @@ def gemm(
     """
     _check(M=M, N=N, K=K)
     device, sizes = load_gpu(gpu, mig), (int(M), int(N), int(K))
+    dtype = dtype or wide_format(device)
     if stack or (dtype not in device.operations_per_sm_cycle and _low_precision(dtype)):
         if tile or (l2, layout, library_version) != ("rotating", "tn", "cublas11"):
             raise AccelsimError(f"tile, l2, layout and library are of the tile model, which does not know {dtype}")
@@ -307,7 +309,7 @@ def op(
     name: str,
     *,
     elements: int = 1_048_576,
-    dtype: str = "fp16",
+    dtype: str | None = None,
     mig: str | None = None,
     calibration: str | PathLike[str] | None = "auto",
 ) -> GpuResult:
@@ -322,6 +324,7 @@ def op(
     """
     _check(elements=elements)
     device = load_gpu(gpu, mig)
+    dtype = dtype or wide_format(device)
     words, operations = operator(name)
     mode = mode_of(device, dtype, calibration)
     time_us = float(time_operators(device, name, np.array([float(elements)]), BYTES[dtype], mode.constants)[0])

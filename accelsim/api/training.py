@@ -44,25 +44,7 @@ def train(
 ) -> GpuResult:
     """Time a training step: both passes, collectives, optimizer, memory.
 
-    Parameters
-    ----------
-    model : str or path
-        A decoder as for `accelsim.gpu.serve`, or a network of convolutions as for `accelsim.gpu.map`.
-    batch, micro, seq_len : int
-        Sequences or images of all GPUs in a step (default: a micro-batch for each stage of each copy), of a copy at
-        once, tokens of a sequence.
-    dp, tp, pp, zero : int
-        Copies; tensor and pipeline parallelism; stage of ZeRO, 0 to 3.
-    recompute : bool
-        Compute each layer anew in the backward pass, and keep its input alone.
-    optimizer : {"sgd", "adam", "lamb"}
-        Default: `sgd` of convolutions, else `adam`.
-    attention, layout : str
-        As `--attention` and `--layout` of `accelsim gpu train`.
-    network : float
-        GB/s of each GPU to other nodes.
-    dtype, calibration, stack, mig
-        As for `accelsim.gpu.map`.
+    The parameters are those of `accelsim gpu train`; `network`, GB/s of each GPU to other nodes.
 
     Examples
     --------

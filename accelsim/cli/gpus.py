@@ -13,7 +13,7 @@ from accelsim.cli import answer, refuse, show, taken
 from accelsim.cli.inputs import read_params, read_workload
 from accelsim.gpu.advice import points, ridges
 from accelsim.gpu.calibration import calibrate, mode_of
-from accelsim.gpu.catalogue import load_gpu, may_be
+from accelsim.gpu.catalogue import load_gpu, may_be, wide_format
 from accelsim.gpu.gemms import Setup
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.network import format_of_operands, network_kernels, products_of
@@ -89,7 +89,9 @@ def gpu_profile_command(arguments: argparse.Namespace) -> int:
     layers = read_workload(arguments, arguments.workload).layers if arguments.workload else ()
     found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
     modes = {case.predicted.number_format: case.predicted.mode for case in found}
-    texts = dict.fromkeys(modes.values()) or [mode_of(gpu, arguments.dtype or "fp16", arguments.calibration).text]
+    texts = dict.fromkeys(modes.values()) or [
+        mode_of(gpu, arguments.dtype or wide_format(gpu), arguments.calibration).text
+    ]
     mode = "; ".join(f"{name} {text}" for name, text in modes.items()) if len(texts) > 1 else next(iter(texts))
     rows = [reports.compared_row(case) for case in found]
     names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
@@ -100,8 +102,8 @@ def gpu_profile_command(arguments: argparse.Namespace) -> int:
 
 def gpu_op_command(arguments: argparse.Namespace) -> int:
     """Time a memory-bound operator."""
-    given = taken(arguments, "elements", "mig", "calibration")
-    return show(arguments, gpus.op(arguments.gpu, arguments.operator, **given, dtype=arguments.dtype or "fp16"))
+    given = taken(arguments, "elements", "mig", "calibration", "dtype")
+    return show(arguments, gpus.op(arguments.gpu, arguments.operator, **given))
 
 
 def gpu_attention_command(arguments: argparse.Namespace) -> int:

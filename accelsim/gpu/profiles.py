@@ -16,7 +16,7 @@ from os import PathLike
 
 from accelsim.gpu import COLD, LAYOUTS, ROTATING
 from accelsim.gpu.calibration import SHIPPED, Mode, mode_of
-from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format
+from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format, wide_format
 from accelsim.gpu.gemms import Gemms, Setup
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.measured import (
@@ -407,14 +407,14 @@ def kernels_of(
 ) -> tuple[list[ProfiledKernel], list[Problem]]:
     """Kernels that may have run on a GPU, each with its number format, and why others did not.
 
-    `number_format`: of kernels of which neither the profile nor their name says it by a name that is known; `fp16`
-    where they say nothing.
+    `number_format`: of kernels of which neither the profile nor their name says it by a name that is known; that of 16
+    bit where they say nothing.
     """
     found: list[ProfiledKernel] = []
     reasons: dict[str, list[Mark]] = {}
     for kernel in profile:
         known = kernel.number_format in FORMATS
-        name = kernel.number_format if known else number_format or kernel.number_format or "fp16"
+        name = kernel.number_format if known else number_format or kernel.number_format or wide_format(gpu)
         if not may_be(gpu, kernel.device):
             reasons.setdefault(f"of {quoted(kernel.device)}, not of {gpu.name}", []).append(kernel.where)
         elif name not in gpu.operations_per_sm_cycle:
