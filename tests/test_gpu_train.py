@@ -112,6 +112,18 @@ def test_bubble__is_that_of_a_walked_schedule(stages, batch):
     assert both == pytest.approx(walked_1f1b(stages, batch, forward, backward))
 
 
+def test_stages__share_layers_and_the_last_one_has_the_output_layer():
+    """Words of the vocabulary beyond 50257 take as long in the second of two stages as in one of all layers."""
+    small = load_decoder("gpt2")
+    grown = {}
+    for stages in (1, 2):
+        plan = TrainingPlan(2, 1, 1024, pp=stages)
+        many, few = (step(each, plan).parts_s for each in (replace(small, vocabulary=200000), small))
+        grown[stages] = {name: many[name] - few[name] for name in ("forward", "backward")}
+        assert {layer.end for layer in layers_of(small, plan)} == {"", "first", "last", *["send"] * (stages - 1)}
+    assert grown[2] == pytest.approx(grown[1], rel=0.02)
+
+
 def test_memory__of_states_is_shared_by_stages_of_zero():
     """Counted for each parameter: FP32 weight and gradient, BF16 copy, two FP32 moments; 8 copies."""
     weights = 8_030_000_000

@@ -142,25 +142,33 @@ def train(
     if why := misfit_of(model, plan):
         raise AccelsimError(f"{model.name}: {why}")
     layers = layers_of(model, plan, turned=plan.layout == "nchw" and number_format in gpu.mma)
-    pricing, longest = None, 1.0
+    pricing, many = None, [1]
     if isinstance(model, Decoder):
         pricing, split = Pricing(gpu, model, mode, stack, "bf16", WIDE, 0.0), Split(1, plan.tp, plan.pp)
         parameters = serving_memory(gpu, model, Request(1, 1), split).weights / WIDE
-        longest = stages(model, split)[0] / model.layers
+        many = stages(model, split)
     else:
         parameters = network_memory(gpu, products_of(model)[0], "fp32").weights / BYTES["fp32"]
     every = dict.fromkeys(kernel for layer in layers for side in layer.passes for kernel in side)
     costs = _costs(gpu, list(every), pricing, number_format, mode)
-    forward, backward = (
-        np.sum([layer.times * each.times * costs[each] for layer in layers for each in layer.passes[side]], axis=0)
-        for side in (0, 1)
-    )
+
+    def passed(stage: int) -> tuple[Floats, Floats]:
+        """Sum up both passes of a micro-batch in a stage."""
+        shares = {"": many[stage] / sum(many), "first": stage == 0, "last": stage == plan.pp - 1, "send": 1.0}
+        rows = ([(shares[layer.end] * layer.times, layer.passes[side]) for layer in layers] for side in (0, 1))
+        forward, backward = (
+            np.sum([share * each.times * costs[each] for share, kernels in row for each in kernels], axis=0)
+            for row in rows
+        )
+        return forward, backward
+
+    forward, backward = max(map(passed, range(plan.pp)), key=lambda both: float(both[0][0] + both[1][0]))
     again = forward * plan.recompute
     us, _, flops, dram, l2 = forward + backward + again
     hz = sustained_hz(gpu, number_format, mode.constants, (flops, dram, us, l2))
     clock = min(1.0, hz / gpu.clock_hz(number_format))
     passes = {"forward": forward, "backward": backward, "recomputation": again}
-    parts = {name: plan.runs * longest * float(us + slow * (1 / clock - 1)) for name, (us, slow, *_) in passes.items()}
+    parts = {name: plan.runs * float(us + slow * (1 / clock - 1)) for name, (us, slow, *_) in passes.items()}
     width, rate = max(BYTES[number_format], WIDE), _moved_per_us(gpu)
     weights, gradients, updated = (parameters / (plan.dp if plan.zero >= stage else 1) for stage in (3, 2, 1))
     parts["forward"] += plan.runs * (_MASTER + width) * weights / rate * (width < _MASTER)  # copies of weights

@@ -73,9 +73,13 @@ _Passes = tuple[list[TrainingKernel], list[TrainingKernel]]
 
 @dataclass(frozen=True, slots=True)
 class TrainingLayer:
-    """A layer that runs so many times: words that its backward pass reads, words of its input, operations forward."""
+    """A layer that runs so many times: words that its backward pass reads, words of its input, operations forward.
+
+    `end`: `first` or `last`, of that stage alone; `send`, of each stage; nothing of layers that stages share out.
+    """
 
     times: int
+    end: str
     passes: _Passes
     kept: float
     inputs: float
@@ -115,7 +119,7 @@ def _of_decoder(decoder: Decoder, plan: TrainingPlan) -> Iterator[TrainingLayer]
             flops += 2 * tokens * experts.top * (2 + decoder.gated) * decoder.hidden * experts.inter / plan.tp
         kept = sum(many * (gemm.m * gemm.k + gemm.m * gemm.n) * gemm.batch for many, gemm in gemms)
         if times:
-            yield TrainingLayer(times, passes, kept, tokens * decoder.hidden, flops)
+            yield TrainingLayer(times, "" if place in layers else place, passes, kept, tokens * decoder.hidden, flops)
 
 
 def _of_operator(each: Operator, plan: TrainingPlan, head_size: int) -> Iterator[_Passes]:
@@ -180,7 +184,7 @@ def _of_network(network: Workload, *, turned: bool) -> Iterator[TrainingLayer]:
             passes += [_over(outputs, *_FACTS[name]) for name in names]
             passes += [_over(inputs + outputs, 2, 2 * len(backward))] * turned
         both = [each for pair in passes for each in pair[0]], [each for pair in passes for each in pair[1]]
-        yield TrainingLayer(layer.repeat, both, inputs + outputs, inputs, _flops(product))
+        yield TrainingLayer(layer.repeat, "", both, inputs + outputs, inputs, _flops(product))
 
 
 def _flops(product: MatrixProduct) -> float:
