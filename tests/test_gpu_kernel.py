@@ -173,6 +173,8 @@ def test_products_of__leave_out_the_gradient_of_the_data():
         assert left_out[:1] == ([f"{first.name}: reads the data, whose gradient no step computes"] if data else [])
         assert len(found) == len(products) == (layers or len(network.layers) - data)
         assert products_of(network, first, "input_gradient")[0] == [first]
+        short = replace(network, layers=tuple(replace(layer, repeat=1) for layer in network.layers))
+        assert (short.layers[0] not in products_of(short, training_pass="input_gradient")[0]) == data
 
 
 def test_format_of_operands__is_that_of_serving_in_16_bit():

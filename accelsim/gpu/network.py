@@ -109,8 +109,8 @@ def products_of(
 ) -> tuple[list[Einsum], list[MatrixProduct], list[str]]:
     """See the layers of a network as matrix products, or `one` of them; and why others are left out.
 
-    No step of training computes the gradient of the data: that of the inputs of the first layer, unless it runs several
-    times, as in a transformer, whose inputs an embedding gives. Raises AccelsimError if no layer is a product.
+    No step of training computes the gradient of the data: that of the inputs of the first layer, unless these come from
+    an embedding. Raises AccelsimError if no layer is a product.
     """
     layers, products, left_out = [], [], []
     for einsum in [one] if one else network.layers:
@@ -128,9 +128,10 @@ def products_of(
 
 
 def reads_data(network: Workload, layer: Einsum) -> bool:
-    """Whether a layer is the first one of a network of several, and its inputs are data."""
+    """Whether a layer is the first one of a network of several, and its inputs are data, not embedded tokens."""
     fed = {edge.consumer for edge in network.edges}
-    return bool(fed) and layer is network.layers[0] and layer.name not in fed and layer.repeat == 1
+    first = bool(fed) and layer is network.layers[0] and layer.name not in fed and layer.repeat == 1
+    return first and "tokens" not in network.yields
 
 
 _OF_WIDTH = {64: "fp64", 32: "fp32", 8: "int8", 4: "int4"}

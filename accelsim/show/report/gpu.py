@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
+from accelsim.gpu.advice import Advice, Point, Ridge
 from accelsim.gpu.calibration import LARGE_FLOP, Calibration, Errors, far_off
 from accelsim.gpu.catalogue import FORMATS, VECTOR_FORMATS, Gpu
 from accelsim.gpu.kernel import FUSED, Kernel
@@ -320,7 +320,6 @@ _POINTS = (
     Column("DRAM", "memory_share", percent),
     Column("time", ("kernel", "time_us"), _us3),
     Column("bottleneck", ("kernel", "bottleneck"), _short, left=True),
-    Column("busy", "quadrant", left=True),
 )
 
 
@@ -330,9 +329,8 @@ def roofline_report(
     """Levels of memory, and each layer with what limits it."""
     yield f"{gpu.name}, {number_format}: {gpu.flops(number_format) * 1e-12:.4g} TFLOPS; {mode}"
     yield Table("levels", _RIDGES, [dataclasses.asdict(ridge) for ridge in ridges])
-    note = f"shares of the peak and of DRAM bandwidth as predicted; busy: from {percent(HIGH)}"
+    note = "shares of the peak and of DRAM bandwidth as predicted; DRAM use is low when activations hit in L2"
     yield Table("layers", _POINTS, [point_row(point) for point in points], "Layers", note)
-    yield "neither: latency, launch or too few blocks; DRAM use is low when activations hit in L2"
 
 
 def compared_row(case: Compared) -> dict[str, Any]:
