@@ -295,7 +295,7 @@ def test_train_command__reports_and_refuses(capsys, tmp_path):
         ("h100 llama --dp 8 --batch 12", "--batch 12 is not a multiple of 8, the micro-batches of 8 copies"),
         ("h100 llama --tp 3", "--tp 3 does not divide 32 heads"),
         ("h100 resnet50 --tp 2", "a network of convolutions is trained on one GPU or on copies: --dp alone"),
-        ("h100 llama --zero 4", "zero 4: write one of sgd, adam, lamb, and 0 to 3"),
+        ("h100 llama --zero 4", "zero: expected one of 0, 1, 2, 3, got 4"),
         ("h100 llamas", "did you mean 'llama'"),
         ("a100 llama --dtype fp8 --tp 8", "a100_sxm_80gb does not compute in 'fp8'"),
         ("llama h100", "write the GPU first"),
@@ -306,6 +306,17 @@ def test_train_command__reports_and_refuses(capsys, tmp_path):
 def test_train_command__bad_input_ends_with_2(words, why, capsys):
     assert cli.main(["gpu", "train", *words.split()]) == 2
     assert why in capsys.readouterr().err
+
+
+def test_train__refuses_what_is_none_of_the_choices():
+    for wrong, why in (
+        ({"attention": "fused"}, "attention: expected one of full, causal, apart, got 'fused'"),
+        ({"layout": "tn"}, "layout: expected one of nhwc, nchw, got 'tn'"),
+        ({"network": 0}, "network: expected GB/s above 0, got 0"),
+        ({"dp": 0}, "dp"),
+    ):
+        with pytest.raises(AccelsimError, match=why):
+            accelsim.gpu.train("h100_sxm", "gpt2", **wrong)
 
 
 def test_train__refuses_what_cannot_be_split():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from accelsim.api.asked import whole
 from accelsim.api.gpus import GpuResult, read_network
 from accelsim.api.problem import LOG
+from accelsim.gpu import ATTENTION
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu, wide_format
 from accelsim.gpu.decoder import Decoder, load_decoder
@@ -17,6 +20,7 @@ from accelsim.gpu.training import train as train_step
 from accelsim.gpu.training_layers import TrainingPlan
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Workload
 from accelsim.show.report import training
 
@@ -57,25 +61,25 @@ def train(
     device, found = load_gpu(gpu, mig), _model(model, micro)
     decoder, number_format = isinstance(found, Decoder), dtype or wide_format(device)
     optimizer = optimizer or ("adam" if decoder else "sgd")
-    if optimizer not in OPTIMIZERS or zero not in range(4):
-        raise AccelsimError(f"optimizer '{optimizer}', zero {zero}: write one of {', '.join(OPTIMIZERS)}, and 0 to 3")
+    known: dict[str, Collection[Any]] = {
+        "optimizer": OPTIMIZERS,
+        "zero": range(4),
+        "attention": ATTENTION,
+        "layout": ("nhwc", "nchw"),
+    }
+    given: dict[str, Any] = {"optimizer": optimizer, "zero": zero, "attention": attention, "layout": layout}
+    for name, choices in known.items():
+        if given[name] not in choices:
+            raise AccelsimError(f"{name}: expected one of {listed(map(str, choices))}, got {given[name]!r}")
+    if not network > 0:
+        raise AccelsimError(f"network: expected GB/s above 0, got {network}")
     if number_format.startswith("int"):
         raise AccelsimError(f"{number_format}: gradients are not integers; write a format such as bf16 or fp8")
     tokens = seq_len if decoder else 1
     plan = TrainingPlan(
-        batch or micro * dp * pp,
-        micro,
-        tokens,
-        dp,
-        tp,
-        pp,
-        zero,
-        recompute,
-        optimizer,
-        attention,
-        layout,
+        batch or micro * dp * pp, micro, tokens, dp, tp, pp, zero, recompute, optimizer, attention, layout,
         network * 1e9,
-    )
+    )  # fmt: skip
     mode = mode_of(device, number_format, calibration)
     step = train_step(device, found, plan, mode, number_format, stack)
     if not step.memory.fits:
