@@ -175,7 +175,9 @@ def train(
     parts["backward"] += plan.runs * 2 * _MASTER * gradients / rate * (plan.runs > 1)  # gradients are added up
     busy_us = sum(parts.values())
     parts["bubble"] = (plan.pp - 1) * busy_us / plan.runs
-    parts["collectives"] = _waited(gpu, parameters, parts, plan, width, sum(layer.times for layer in layers))
+    parts["collectives"] = _waited(
+        gpu, parameters, parts, plan, width, sum(layer.times for layer in layers if layer.inputs)
+    )
     parts["optimizer"] = updated * OPTIMIZERS[plan.optimizer][1] / rate
     groups = dict.fromkeys(GROUPS, 0.0)
     for layer in layers:
@@ -196,7 +198,7 @@ def train(
 
 
 def _waited(
-    gpu: Gpu, parameters: float, parts: Mapping[str, float], plan: TrainingPlan, width: float, layers: int
+    gpu: Gpu, parameters: float, parts: Mapping[str, float], plan: TrainingPlan, width: float, layers: float
 ) -> float:
     """Time [us] of collectives of copies that the passes do not hide: at least those of one layer.
 

@@ -78,7 +78,7 @@ class TrainingLayer:
     `end`: `first` or `last`, of that stage alone; `send`, of each stage; nothing of layers that stages share out.
     """
 
-    times: int
+    times: float
     end: str
     passes: _Passes
     kept: float
