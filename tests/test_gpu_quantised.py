@@ -184,7 +184,7 @@ def test_commands__print_what_they_are_made_of(capsys):
         ("gemm a100 64 64 64 --dtype fp8", "a100_sxm_80gb: it does not compute in fp8; its formats: fp64"),
         ("gemm v100 64 64 64 --dtype fp8_block", "v100_pcie: it does not compute in fp8"),
         ("gemm h200 64 64 64 --dtype nvfp4", "int8_wo, int4_wo, w4a16_mxfp4 only store weights in fewer bits"),
-        ("moe a100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2", "it does not compute in fp8"),
+        ("moe a100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --dtype fp8", "it does not compute in fp8"),
         ("serve a100 llama --dtype fp8", "it does not compute in fp8"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --skew nan", "skew must be a number, got nan"),
     ],

@@ -402,7 +402,7 @@ def moe(
     ep: int = 1,
     skew: float = 0.0,
     gated: bool = True,
-    dtype: str = "fp8",
+    dtype: str = "bf16",
     stack: str = "",
     mig: str | None = None,
 ) -> GpuResult:
