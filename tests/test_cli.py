@@ -90,7 +90,7 @@ def test_help__imports_nothing_that_is_slow():
         ("eval a b c -s x=1 --set y=2 -o d", {"params": [("x", "1"), ("y", "2")], "writes_folder": True}),
         ("check a b", {"files": ["a", "b"], "params": [], "command": "check_command", "module": "inspecting"}),
         ("gpu serve m g --batch 1,4 --plot x.svg", {"batch": (1, 4), "plot": "x.svg", "output_tokens": 512}),
-        ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "dtype": "fp8"}),
+        ("gpu moe g --tokens 1 --hidden 2 --inter 3 --experts 4 --top 5", {"ep": 1, "skew": 0.0, "dtype": "bf16"}),
         ("gpu gemm g 1 2 3", {"m": 1, "tile": "", "layout": "tn", "command": "gpu_gemm_command"}),
         ("gpu profile g p", {"l2": None, "dtype": None, "batch": None}),
     ],

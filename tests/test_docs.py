@@ -37,6 +37,7 @@ REPORTS = {
     "docs/getting-started.md": "accelsim map eyeriss conv",
     "docs/gpu.md": "accelsim gpu gemm h100_sxm 4096 4096 4096 --dtype bf16; "
     "accelsim gpu serve h100_sxm llama_70b --tp 8 --batch 64 --prompt 2048 --output 512; "
+    "accelsim gpu train a100 resnet50 --micro 256 --dtype fp16; "
     "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz",
 }
 NO_RUN = "<!-- no-run -->"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import accelsim
 from accelsim.cli import main as cli
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import mode_of
@@ -64,7 +65,7 @@ def test_points__have_the_shares_of_the_peak_and_of_dram():
     assert point.compute_share == pytest.approx(2 * 4096**2 * 64 / (kernel.time_us * 1e-6) / A100.flops("fp16"))
     assert point.memory_share == pytest.approx(kernel.dram_bytes / (kernel.time_us * 1e-6 * A100.dram_bytes_per_s))
     assert kernel.dram_bytes != kernel.l2_bytes
-    assert (point.limited_by, point.intensity) == ("memory", 2 * 4096**2 * 64 / (2 * (4096**2 + 2 * 4096 * 64)))
+    assert point.intensity == 2 * 4096**2 * 64 / (2 * (4096**2 + 2 * 4096 * 64))
 
 
 def test_advice__says_how_many_sizes_it_does_not_print():
@@ -155,7 +156,7 @@ RAW, UNITS = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum\n", ",,us,Mb
         ("M,N,K,time_us\n", "no kernels below the head line"),
         ("M,N,K,time_us\n1,2,x,4\n", ":2:5: K: expected a whole number from 1 to 67108864, got 'x'"),
         (f"{RAW}{UNITS}0,gemm,12.5.1,3\n", ":3:8: gpu__time_duration.sum: expected a number of at least 0, got"),
-        (f'{RAW}{UNITS}0,gemm,"12,5",3\n', "write a point for decimals, and commas between thousands alone"),
+        (f'{RAW}{UNITS}0,gemm,"12,5",3.5\n', "write a point for decimals, and commas between thousands alone"),
         (f"{RAW}{UNITS}0,gemm,-12.5,3\n", "expected a number of at least 0, got '-12.5'"),
         (f"{RAW},,second,Tbyte\n0,gemm,1e9,1e300\n", ":3:8: a run takes 1e+09; expected a time from 1e-06 to 1e+12 us"),
         (f"{RAW},,usecond,Tbyte\n0,gemm,1e-320,1e300\n", ":3:8: a run takes 9.99989e-321; expected a time from"),
@@ -174,6 +175,31 @@ def test_read_profile__names_mistakes(tmp_path, text, message):
     with pytest.raises(InputError) as error:
         read_profile(path)
     assert message in str(error.value)
+
+
+LONG = "ID,Kernel Name,CC,Metric Name,Metric Unit,Metric Value\n"
+SUMS = "Time (%);Instances;Avg (ns);Med (ns);Name\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "time_us"),
+    [
+        (f"{LONG}0,gemm,8.0,gpu__time_duration.sum,nsecond,119.168\n", 119.168),
+        (f'{LONG}0,gemm,8.0,gpu__time_duration.sum,nsecond,"119,168"\n', 119.168),
+        (f'{LONG}0,gemm,8.0,gpu__time_duration.sum,usecond,"119,17"\n', 119.17),
+        (f"{LONG}0,gemm,8.0,gpu__time_duration.sum,usecond,119.168\n", 119.168),
+        (f'{LONG}0,gemm,8.0,gpu__time_duration.sum,msecond,"1.234,5"\n', 1234500.0),
+        (f"{LONG}0,gemm,8.0,gpu__time_duration.sum,usecond,1.5\n0,a,8.0,dram__bytes.sum,byte,1.500\n", 1.5),
+        (f"{SUMS}99,5;3;10.080,0;10.080;gemm\n", 10.08),
+        (f"{SUMS}99.5;3;10,080.0;10,080;gemm\n", 10.08),
+        (f"{SUMS}99.5;3;117.119;117.119;gemm\n", 0.117119),
+    ],
+)
+def test_read_profile__numbers_of_a_european_locale(tmp_path, text, time_us):
+    """One number that only one locale writes so tells it; without any, ns have no three decimals."""
+    path = tmp_path / "profile.csv"
+    path.write_text(text)
+    assert read_profile(path)[0].time_us == pytest.approx(time_us)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +326,12 @@ def test_roofline_command__draws_and_prints(capsys, tmp_path):
     first = picture.read_bytes()
     assert cli.main(arguments) == 0
     assert picture.read_bytes() == first
-    assert "memory" in capsys.readouterr().out
+    assert "DRAM" in capsys.readouterr().out
+    assert cli.main(["roofline", "a100", "bert_base", "gemm", "--json"]) == 0
+    found = [layer["kernel"] for layer in json.loads(capsys.readouterr().out)["layers"]]
+    mapped = [accelsim.gpu.map("a100", name)["kernels"] for name in ("bert_base", "gemm")]
+    for name in ("name", "time_us", "bottleneck", "number_format", "mode"):
+        assert [kernel[name] for kernel in found] == [kernel[name] for kernels in mapped for kernel in kernels]
     assert cli.main(["roofline", "a100", "gemm", "--plot", "x.pdf"]) == 2
     assert "x.pdf: name a file that ends in .png or .svg" in capsys.readouterr().err
 

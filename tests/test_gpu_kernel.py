@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import accelsim
 from accelsim.cli import main as cli
 from accelsim.gpu import LIBRARIES, PASSES
 from accelsim.gpu.calibration import mode_of
-from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.catalogue import load_gpu, wide_format
 from accelsim.gpu.constants import board_power_w, clock_under_power_limit, common_constants, sustained_hz
 from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import best_kernels, time_operators
-from accelsim.gpu.network import gemms_of, memory_of, product_of, turned
+from accelsim.gpu.network import format_of_operands, gemms_of, memory_of, product_of, products_of, turned
+from accelsim.gpu.work import serving_mode
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
@@ -160,6 +162,31 @@ def test_product_of__gradients_of_inputs_are_aligned_and_cost_as_much_as_the_for
         assert times[1] < 1.15 * times[0]
 
 
+def test_products_of__leave_out_the_gradient_of_the_data():
+    """No step computes that of images; an embedding is trained with the gradient of what the first layer reads."""
+    for name, layers in (("resnet50", 29), ("vgg16", None), ("bert_base", 6), ("llama", 10), ("deepbench_gemm", None)):
+        network = load_workload(name)
+        found, products, left_out = products_of(network, training_pass="input_gradient")
+        first = network.layers[0]
+        data = name in ("resnet50", "vgg16")
+        assert (first not in found) == data
+        assert left_out[:1] == ([f"{first.name}: reads the data, whose gradient no step computes"] if data else [])
+        assert len(found) == len(products) == (layers or len(network.layers) - data)
+        assert products_of(network, first, "input_gradient")[0] == [first]
+        short = replace(network, layers=tuple(replace(layer, repeat=1) for layer in network.layers))
+        assert (short.layers[0] not in products_of(short, training_pass="input_gradient")[0]) == data
+
+
+def test_format_of_operands__is_that_of_serving_in_16_bit():
+    for name, number_format in (("h100", "bf16"), ("a100", "bf16"), ("v100", "fp16"), ("t4", "fp16")):
+        gpu, products = load_gpu(name), products_of(load_workload("gemm"))[1]
+        assert format_of_operands(gpu, products) == number_format == wide_format(gpu)
+        assert accelsim.gpu.map(name, "gemm")["mode"] == serving_mode(gpu).text
+    wide = [replace(product, bits=bits) for product in products for bits in (8, 16)]
+    with pytest.raises(AccelsimError, match="operands of 8, 16 bit: say which number format: --dtype"):
+        format_of_operands(gpu, wide)
+
+
 def test_intervals__are_of_the_formats_that_were_measured():
     h100 = load_gpu("h100")
     for calibration in (None, "shipped"):
@@ -173,7 +200,7 @@ def test_map__refuses_what_the_memory_has_no_room_for(capsys):
         assert cli.main(["gpu", "map", gpu[0], "llama_decode", *gpu[1:]]) == 1
         assert "are needed (weights 15 GB, cache 268 MB" in " ".join(capsys.readouterr().err.split())
     assert cli.main(["gpu", "map", "a100", "llama_decode", "--set", "batch=1024", "--dtype", "bf16"]) == 1
-    assert "it fits where 4 of these share it" in " ".join(capsys.readouterr().err.split())
+    assert "it fits on 4 of these together" in " ".join(capsys.readouterr().err.split())
     assert cli.main(["map", "a100", "llama_decode", "--quiet"]) == 0
 
 

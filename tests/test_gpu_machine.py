@@ -48,13 +48,29 @@ def test_load_gpu__finds_by_any_name(name, sms):
 
 @pytest.mark.parametrize("gpu", [gpu for gpu in GPUS if gpu.mig], ids=lambda gpu: gpu.name)
 def test_slices__are_no_more_than_their_gpu(gpu):
+    """Names have the memory in GB of older drivers, in GiB of newer ones; the whole GPU has that of its data sheet."""
+    sizes = {name: float(name.partition(".")[2].removesuffix("gb")) for name in gpu.mig}
+    whole = max(sizes.values())
+    assert whole * 1e9 <= gpu.memory_bytes <= whole * 2**30
     for profile in gpu.mig.values():
         part = gpu.slice(profile.name)
-        memory_gb = float(profile.name.partition(".")[2].removesuffix("gb"))
         assert part.sms <= gpu.sms
         assert part.flops("fp16") == pytest.approx(gpu.flops("fp16") * part.sms / gpu.sms)
-        assert part.memory_bytes == pytest.approx(memory_gb * 1e9, rel=0.06)
+        assert part.memory_bytes / gpu.memory_bytes == pytest.approx(sizes[profile.name] / whole, rel=0.06)
         assert part.dram_bytes_per_s == gpu.dram_bytes_per_s * profile.memory_eighths / 8
+
+
+def test_slices__of_blackwell_are_seven():
+    """Smallest profiles as NVIDIA's MIG user guide lists them: seven fit, of an RTX PRO 6000 four."""
+    for name, instances in (("b200", 7), ("gb200", 7), ("b300", 7), ("gb300", 7), ("rtx_pro_6000", 4)):
+        gpu = load_gpu(name)
+        least = min(gpu.mig.values(), key=lambda profile: (profile.sms, profile.memory_eighths))
+        assert min(gpu.sms // least.sms, 8 // least.memory_eighths) >= instances
+
+
+def test_load_gpu__asks_for_the_gpu_first():
+    with pytest.raises(AccelsimError, match="no GPU of that name; that is what runs on it: write the GPU first"):
+        load_gpu("llama_70b")
 
 
 def test_slice__names_the_closest_profile():

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,37 @@ def test_compare__a_training_step_has_three_layouts():
     assert all(case.products == 2 for case in found)
     assert all(abs(case.predicted.time_us / case.measured_us - 1) < 0.1 for case in found)
     assert not any(is_product(kernel) for kernel in unmatched)
+
+
+def test_read_profile__traces_whose_external_id_is_the_correlation(tmp_path):
+    """As Kineto wrote them from 2021 to 2024 (HolisticTraceAnalysis has some): the launches say the operators."""
+    for name in ("mlp_train.json.gz", "bert_base_layer.json.gz"):
+        trace = json.loads(gzip.decompress((SAMPLES / name).read_bytes()))
+        for event in trace["traceEvents"]:
+            if event.get("cat") in ("kernel", "cuda_runtime", "cuda_driver"):
+                event["args"]["External id"] = event["args"]["correlation"]
+        (tmp_path / name).write_bytes(gzip.compress(json.dumps(trace).encode()))
+        kernels, plain = read_profile(tmp_path / name), read_profile(SAMPLES / name)
+        assert sum(kernel.shape is not None for kernel in kernels) > 0
+        assert [replace(kernel, where=None) for kernel in kernels] == [replace(kernel, where=None) for kernel in plain]
+
+
+def test_read_profile__a_kernel_is_of_the_innermost_product_of_its_thread(tmp_path):
+    """A product of 4 x 8 x 2 within one of 4 x 8 x 3, one of another thread, and a launch behind all of them."""
+
+    def operator(number, begin, dur, thread, columns):
+        sizes = {"Input Dims": [[4, 2], [2, columns]], "Input type": ["float"] * 2, "External id": number}
+        return {"cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": thread, "ts": begin, "dur": dur, "args": sizes}
+
+    events = [operator(1, 100, 50, 7, 3), operator(2, 110, 20, 7, 8), operator(3, 100, 90, 8, 5)]
+    for correlation, at in ((71, 115), (72, 140), (73, 170)):
+        same = {"External id": correlation, "correlation": correlation}
+        events.append({"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 7, "ts": at, "args": same})
+        events.append({**KERNEL, "name": f"gemm{correlation}", "args": {**KERNEL["args"], **same}})
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(events))
+    found = {kernel.name: kernel.range for kernel in read_profile(path)}
+    assert found == {"gemm71": "4x8x2", "gemm72": "4x3x2", "gemm73": ""}
 
 
 def test_compare__convolutions_of_a_trace():

@@ -89,9 +89,11 @@ def test_times__grow_with_work_on_each_gpu(gpu):
     if "bf16" not in gpu.operations_per_sm_cycle:
         return
     sizes = [2**power for power in range(5, 15)]
+    formats = {"fp4": "nvfp4", "fp8": "fp8", "int8": "int8"}
+    narrow = next(name for of, name in formats.items() if of in gpu.operations_per_sm_cycle)
     for times in (
-        time_kernels(EXPERTS, gpu, experts_shapes(["fp8"] * 10, **{**MIXTURE, "tokens": sizes})),
-        time_kernels(PRODUCT, gpu, product_shapes(gpu, ["nvfp4"] * 10, [1024] * 10, 4096, sizes)),
+        time_kernels(EXPERTS, gpu, experts_shapes([narrow] * 10, **{**MIXTURE, "tokens": sizes})),
+        time_kernels(PRODUCT, gpu, product_shapes(gpu, [narrow] * 10, [1024] * 10, 4096, sizes)),
         time_kernels(SCALING, gpu, pass_shapes(sizes, 8192, scaling=True)),
     ):
         assert all(after >= before for before, after in itertools.pairwise(times.time_us.tolist()))
@@ -175,10 +177,15 @@ def test_commands__print_what_they_are_made_of(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("gemm h100 64 64 64 --stack vllm --dtype fp9", "no precision 'fp9'; did you mean"),
+        ("gemm h100 64 64 64 --stack vllm --dtype fp9", "'fp9' is no number format; did you mean"),
         ("gemm h100 64 64 64 --dtype fp9", "h100_sxm does not compute in 'fp9'; did you mean 'fp8'?"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 5", "top must be at most the number of experts"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --ep 8", "ranks must be at most"),
+        ("gemm a100 64 64 64 --dtype fp8", "a100_sxm_80gb: it does not compute in fp8; its formats: fp64"),
+        ("gemm v100 64 64 64 --dtype fp8_block", "v100_pcie: it does not compute in fp8"),
+        ("gemm h200 64 64 64 --dtype nvfp4", "int8_wo, int4_wo, w4a16_mxfp4 only store weights in fewer bits"),
+        ("moe a100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --dtype fp8", "it does not compute in fp8"),
+        ("serve a100 llama --dtype fp8", "it does not compute in fp8"),
         ("moe h100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --skew nan", "skew must be a number, got nan"),
     ],
 )
@@ -187,10 +194,29 @@ def test_commands__bad_input_ends_with_2(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_commands__say_what_runs_in_place_of_bf16(capsys):
+    for words in (
+        "gemm v100 64 64 64 --dtype int8_wo",
+        "attention v100 --heads 8",
+        "moe v100 --tokens 8 --hidden 64 --inter 64 --experts 4 --top 2 --dtype bf16",
+    ):
+        assert cli.main(["gpu", *words.split()]) == 0
+        assert "v100_pcie does not compute in bf16: fp16 instead" in capsys.readouterr().err
+    assert cli.main(["gpu", "attention", "v100", "--heads", "8", "--dtype", "fp16"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_products__are_no_faster_than_the_peak_in_any_format():
+    for gpu, one in itertools.product(catalogue(), precisions()):
+        if one.multiplied in gpu.operations_per_sm_cycle:
+            times = time_kernels(PRODUCT, gpu, product_shapes(gpu, one.name, 16384, 16384, 16384))
+            assert 2 * 16384**3 / times.time_us[0] * 1e6 <= gpu.flops(one.multiplied)
+
+
 def test_precisions__are_found_by_the_names_of_tables():
     assert len({one.name for one in precisions()}) == len(precisions())
     assert experts_shapes("bfloat16", **MIXTURE)["precision"].tolist() == [0]
-    with pytest.raises(AccelsimError, match="no precision 'nvfp8'"):
+    with pytest.raises(AccelsimError, match="'nvfp8' is no number format"):
         experts_shapes("nvfp8", **MIXTURE)
 
 

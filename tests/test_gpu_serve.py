@@ -489,8 +489,12 @@ def test_command__before_ampere_computes_in_fp16_and_names_what_is_left_out(caps
 def test_command__refuses_what_does_not_fit(capsys):
     assert cli.main(["gpu", "serve", "h100", "llama_70b", "--batch", "4"]) == 1
     assert "it fits with --tp 2" in capsys.readouterr().err
-    assert cli.main(["gpu", "serve", "a100", "llama_70b", "--mig", "1g.10gb"]) == 1
-    assert capsys.readouterr().err.rstrip().endswith("; a GPU with more memory is needed")
+    assert cli.main(["gpu", "serve", "a100", "llama_70b", "--mig", "3g.40gb"]) == 1
+    assert "a larger slice is needed" in capsys.readouterr().err
+    assert cli.main(["gpu", "serve", "a100", "llama", "--mig", "3g.40gb", "--batch", "4096"]) == 1
+    said = capsys.readouterr().err
+    assert "it fits with --batch" in said
+    assert "--tp" not in said
 
 
 @pytest.mark.parametrize(
@@ -500,7 +504,7 @@ def test_command__refuses_what_does_not_fit(capsys):
         ("h100 llama --tp 0", "at least 1"),
         ("h100 llamas", "did you mean 'llama'"),
         ("p100 llama", "measured on tensor cores"),
-        ("h100 llama --dtype fp7", "no precision 'fp7'"),
+        ("h100 llama --dtype fp7", "'fp7' is no number format"),
         ("h100 llama --stack nothing", "no stack 'nothing'"),
         ("h100 llama --plot front.png", "a picture is of a sweep"),
         ("h100 llama --tp 2 --mig 1g.10gb", "slices of GPUs have no links"),

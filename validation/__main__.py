@@ -35,6 +35,7 @@ from validation.sram import sram_study
 from validation.study import NoReferenceError, Study, study_json
 from validation.timeloop import timeloop_study
 from validation.tpu import tpu_study
+from validation.training import training_study
 from validation.write_reports import write_reports
 
 STUDIES: dict[str, Callable[..., Study]] = {
@@ -48,6 +49,7 @@ STUDIES: dict[str, Callable[..., Study]] = {
     "sparseloop": published_study,
     "tpu": tpu_study,
     "cim": cim_study,
+    "training": training_study,
 }
 """Studies by name."""
 OF_RECORDS = ("timeloop", "scalesim")

@@ -18,13 +18,13 @@ from accelsim.gpu import ATTENTION, LAYOUTS, PASS_LAYOUTS, PASSES
 from accelsim.gpu.advice import advise, sweep
 from accelsim.gpu.attention_times import attention_shapes, latent_shapes, time_attention, word_bytes
 from accelsim.gpu.calibration import mode_of
-from accelsim.gpu.catalogue import BYTES, Gpu, load_gpu, wide_format
+from accelsim.gpu.catalogue import BYTES, Gpu, format_of, load_gpu, wide_format
 from accelsim.gpu.collectives import collective_shapes, time_collective
 from accelsim.gpu.decoder import load_decoder
 from accelsim.gpu.fitted import KernelTimes, time_kernels
 from accelsim.gpu.gemms import LARGEST, Setup
 from accelsim.gpu.kernel import operator, time_operators
-from accelsim.gpu.network import network_kernels, product_of, too_large, turned
+from accelsim.gpu.network import format_of_operands, network_kernels, products_of, too_large, turned
 from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
 from accelsim.gpu.serving import Request, front, refusal
 from accelsim.gpu.serving import serve as serve_splits
@@ -154,7 +154,7 @@ def map_kernels(
     calibration : str or path, optional
         `auto`: fitted constants that ship, if any do; `none`; or a file.
     dtype : str, optional
-        Number format, such as `bf16`; default: that of the operands' width.
+        Number format, such as `bf16`; default: that of the operands' width, of 16 bit `bf16` (before Ampere `fp16`).
     l2 : {"rotating", "cold", "warm"}
         L2 at kernel start.
     training_pass, attention, layout, library_version : str
@@ -168,27 +168,14 @@ def map_kernels(
     >>> round(accelsim.gpu.map("h100_sxm", "gemm", dtype="bf16").us)
     5
     """
-    device = load_gpu(gpu, mig)
-    network = _network(workload, params)
+    device, network = load_gpu(gpu, mig), read_network(workload, params)
     one = find_layer(network, layer, str(workload))
-    layers = [one] if one else list(network.layers)
-    products, left_out = [], []
-    for einsum in list(layers):
-        try:
-            products.append(product_of(einsum, training_pass))
-        except AccelsimError as error:
-            left_out.append(str(error))
-            layers.remove(einsum)
-    if not products:
-        raise AccelsimError(left_out[0])
+    layers, products, left_out = products_of(network, one, training_pass)
     for line in left_out[:_MOST_LINES]:
         LOG.info("left out of the total: %s", line)
     if len(left_out) > _MOST_LINES:
         LOG.info("and %s more layers", len(left_out) - _MOST_LINES)
-    bits = {product.bits for product in products}
-    number_format = dtype or {64: "fp64", 32: "fp32", 16: "fp16", 8: "int8", 4: "int4"}.get(max(bits))
-    if number_format is None or (len(bits) > 1 and not dtype):
-        raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
+    number_format = dtype or format_of_operands(device, products)
     mode = mode_of(device, number_format, calibration)
     refused = too_large(device, layers, number_format)
     if refused:
@@ -218,7 +205,8 @@ def map_kernels(
     )
 
 
-def _network(workload: Any, params: Mapping[str, Any] | None) -> Workload:
+def read_network(workload: Any, params: Mapping[str, Any] | None) -> Workload:
+    """Read the workload of a file, of a name, or as it is given."""
     if isinstance(workload, Workload):
         return workload
     if isinstance(workload, Einsum):
@@ -237,7 +225,7 @@ def gemm(
     N: int,  # noqa: N803
     K: int,  # noqa: N803
     *,
-    dtype: str = "fp16",
+    dtype: str | None = None,
     mig: str | None = None,
     calibration: str | PathLike[str] | None = "auto",
     l2: str = "rotating",
@@ -253,8 +241,9 @@ def gemm(
     ----------
     M, N, K : int
         Outputs[M, N] = Inputs[M, K] x Weights[K, N].
-    dtype : str
+    dtype : str, optional
         `fp16`, `bf16`, ...; or low precision, with the pass that quantizes the inputs: `fp8`, `int8_wo`, `nvfp4`, ...
+        Default: `bf16` (before Ampere `fp16`).
     tile : str, optional
         Use this tile only, such as `256x128`.
     stack : str, optional
@@ -273,9 +262,11 @@ def gemm(
     """
     _check(M=M, N=N, K=K)
     device, sizes = load_gpu(gpu, mig), (int(M), int(N), int(K))
+    dtype = dtype or wide_format(device)
     if stack or (dtype not in device.operations_per_sm_cycle and _low_precision(dtype)):
         if tile or (l2, layout, library_version) != ("rotating", "tn", "cublas11"):
             raise AccelsimError(f"tile, l2, layout and library are of the tile model, which does not know {dtype}")
+        _say_wide(device, dtype)
         times = time_kernels(PRODUCT, device, product_shapes(device, dtype, *sizes), stack)
         return _timed(device, f"GEMM in {dtype}", times)
     setup = Setup(l2, layout, library_version, tile)
@@ -300,6 +291,13 @@ def gemm(
     return GpuResult(title, values, lambda: reports.advice_report(advice), {"throughput": drawn})
 
 
+def _say_wide(device: Gpu, dtype: str) -> None:
+    """Warn where a GPU multiplies in another format of 16 bit than is asked for."""
+    wide = wide_format(device)
+    if wide != "bf16" and (format_of(dtype) or precisions()[precision_of(dtype)].multiplied) == "bf16":
+        LOG.warning("%s does not compute in bf16: %s instead", device.name, wide)
+
+
 def _low_precision(dtype: str) -> bool:
     try:
         return precision_of(dtype) != precision_of("bf16")
@@ -312,7 +310,7 @@ def op(
     name: str,
     *,
     elements: int = 1_048_576,
-    dtype: str = "fp16",
+    dtype: str | None = None,
     mig: str | None = None,
     calibration: str | PathLike[str] | None = "auto",
 ) -> GpuResult:
@@ -327,6 +325,7 @@ def op(
     """
     _check(elements=elements)
     device = load_gpu(gpu, mig)
+    dtype = dtype or wide_format(device)
     words, operations = operator(name)
     mode = mode_of(device, dtype, calibration)
     time_us = float(time_operators(device, name, np.array([float(elements)]), BYTES[dtype], mode.constants)[0])
@@ -379,6 +378,7 @@ def attention(
     _check(heads=heads, batch=batch, tokens=tokens, kv_heads=kv_heads, head_size=head_size, window=window)
     whole("cached", cached, least=0)
     device = load_gpu(gpu, mig)
+    _say_wide(device, dtype)
     query, cache = word_bytes(dtype), word_bytes(cache_dtype or dtype)
     decode, sizes = tokens == 1, {"batch": batch, "tokens": tokens, "heads": heads, "cached": cached}
     if latent:
@@ -403,7 +403,7 @@ def moe(
     ep: int = 1,
     skew: float = 0.0,
     gated: bool = True,
-    dtype: str = "fp8",
+    dtype: str = "bf16",
     stack: str = "",
     mig: str | None = None,
 ) -> GpuResult:
@@ -414,6 +414,7 @@ def moe(
     _check(tokens=tokens, hidden=hidden, inter=inter, experts=experts, top=top, ep=ep)
     device = load_gpu(gpu, mig)
     sizes = {"tokens": tokens, "hidden": hidden, "inter": inter, "experts": experts, "top": top, "skew": skew}
+    _say_wide(device, dtype)
     shapes = experts_shapes(dtype, **sizes, ranks=ep, gated=2 if gated else 1)
     return _timed(device, f"experts in {dtype}", time_kernels(EXPERTS, device, shapes, stack))
 
@@ -508,11 +509,10 @@ def serve(
     4
     """
     device = load_gpu(gpu, mig)
-    decoder, wide = load_decoder(model), wide_format(device)
+    decoder = load_decoder(model)
     for line in decoder.left:
         LOG.warning("%s", line)
-    if wide != "bf16":
-        LOG.warning("%s does not compute in bf16: %s instead", device.name, wide)
+    _say_wide(device, "bf16")
     request = Request(
         prompt=prompt, skew=skew, step_tokens=step_tokens, prefix=prefix, output=output, in_flight=not together,
         precision=precisions()[precision_of(dtype)].name, cache_bytes=word_bytes(cache_dtype),
@@ -535,7 +535,8 @@ def serve(
             refusal(device, decoder, request, min(points, key=lambda point: point.memory.total).split)
         )
     best = front(fitting)
-    head = {"model": decoder.name, "gpu": device.name, "mode": mode.text, "request": asdict(request)}
+    asked = {"dtype" if name == "precision" else name: value for name, value in asdict(request).items()}
+    head = {"model": decoder.name, "gpu": device.name, "mode": mode.text, "request": asked}
     rows = [{**serving.serving_row(point), "front": point in best} for point in points]
     told = (decoder.name, device.name, request)
     title = f"{decoder.name} on {device.name}"

@@ -8,16 +8,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.api import gpus
+from accelsim.api import gpus, training
 from accelsim.cli import answer, refuse, show, taken
 from accelsim.cli.inputs import read_params, read_workload
 from accelsim.gpu.advice import points, ridges
 from accelsim.gpu.calibration import calibrate, mode_of
-from accelsim.gpu.catalogue import load_gpu, may_be
+from accelsim.gpu.catalogue import load_gpu, may_be, wide_format
 from accelsim.gpu.gemms import Setup
-from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.network import gemms_of, product_of
+from accelsim.gpu.network import format_of_operands, network_kernels, products_of
 from accelsim.gpu.profiles import compare_profile, kernels_of, read_profile
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import hash_file
@@ -50,13 +49,15 @@ def gpu_map_command(arguments: argparse.Namespace) -> int:
 
 def gpu_roofline(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a GPU."""
-    dtype = arguments.dtype or "fp16"
     gpu = load_gpu(arguments.arch, arguments.mig)
-    workloads = [read_workload(arguments, name) for name in arguments.workloads]
-    layers = [einsum for workload in workloads for einsum in workload.layers]
-    mode = mode_of(gpu, dtype, arguments.calibration)
-    gemms = gemms_of([product_of(einsum) for einsum in layers])
-    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, Setup(arguments.l2))
+    networks = [read_workload(arguments, name) for name in arguments.workloads]
+    every = [(network, *products_of(network)[:2]) for network in networks]
+    dtype = arguments.dtype or format_of_operands(gpu, [each for *_, products in every for each in products])
+    mode, setup = mode_of(gpu, dtype, arguments.calibration), Setup(arguments.l2)
+    kernels = [
+        kernel for network, layers, products in every
+        for kernel, _ in network_kernels(gpu, layers, products, network.edges, dtype, mode, setup)
+    ]  # fmt: skip
     levels, found = ridges(gpu, dtype), points(gpu, kernels)
 
     def figure() -> Axes:
@@ -88,7 +89,9 @@ def gpu_profile_command(arguments: argparse.Namespace) -> int:
     layers = read_workload(arguments, arguments.workload).layers if arguments.workload else ()
     found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
     modes = {case.predicted.number_format: case.predicted.mode for case in found}
-    texts = dict.fromkeys(modes.values()) or [mode_of(gpu, arguments.dtype or "fp16", arguments.calibration).text]
+    texts = dict.fromkeys(modes.values()) or [
+        mode_of(gpu, arguments.dtype or wide_format(gpu), arguments.calibration).text
+    ]
     mode = "; ".join(f"{name} {text}" for name, text in modes.items()) if len(texts) > 1 else next(iter(texts))
     rows = [reports.compared_row(case) for case in found]
     names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
@@ -99,8 +102,8 @@ def gpu_profile_command(arguments: argparse.Namespace) -> int:
 
 def gpu_op_command(arguments: argparse.Namespace) -> int:
     """Time a memory-bound operator."""
-    given = taken(arguments, "elements", "mig", "calibration")
-    return show(arguments, gpus.op(arguments.gpu, arguments.operator, **given, dtype=arguments.dtype or "fp16"))
+    given = taken(arguments, "elements", "mig", "calibration", "dtype")
+    return show(arguments, gpus.op(arguments.gpu, arguments.operator, **given))
 
 
 def gpu_attention_command(arguments: argparse.Namespace) -> int:
@@ -126,6 +129,13 @@ def gpu_serve_command(arguments: argparse.Namespace) -> int:
     names = ("batch", "tp", "pp", "ep", "prompt", "prefix", "step_tokens", "together", "dtype", "cache_dtype", "skew")
     given = taken(arguments, *names, "calibration", "stack", "mig")
     return show(arguments, gpus.serve(arguments.gpu, arguments.model, **given, output=arguments.output_tokens))
+
+
+def gpu_train_command(arguments: argparse.Namespace) -> int:
+    """Time a training step."""
+    names = ("batch", "micro", "seq_len", "dp", "tp", "pp", "zero", "recompute", "optimizer", "attention", "layout")
+    given = taken(arguments, *names, "dtype", "calibration", "mig")
+    return show(arguments, training.train(arguments.gpu, arguments.model, **given))
 
 
 def gpu_calibrate_command(arguments: argparse.Namespace) -> int:

@@ -31,10 +31,10 @@ def __getattr__(name: str) -> Any:
     """Give the functions of `accelsim.api.gpus`, such as `accelsim.gpu.gemm`, when they are first used."""
     if name not in _FUNCTIONS:
         raise AttributeError(f"module 'accelsim.gpu' has no attribute {name!r}; there are {', '.join(_FUNCTIONS)}")
-    return getattr(import_module("accelsim.api.gpus"), _FUNCTIONS[name])
+    return getattr(import_module(f"accelsim.api.{'training' if name == 'train' else 'gpus'}"), _FUNCTIONS[name])
 
 
 _FUNCTIONS = {
     "map": "map_kernels",
-    **{name: name for name in ("gemm", "op", "attention", "moe", "collective", "serve")},
+    **{name: name for name in ("gemm", "op", "attention", "moe", "collective", "serve", "train")},
 }

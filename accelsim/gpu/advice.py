@@ -17,11 +17,6 @@ from accelsim.gpu.constants import Floats, compute_class
 from accelsim.gpu.gemms import USUAL, Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels, machines_of
 
-HIGH = 0.7
-"""Utilization from which a resource counts as well used (NVIDIA's guide to profiling kernels)."""
-QUADRANTS = {(True, True): "both", (True, False): "compute", (False, True): "memory", (False, False): "neither"}
-"""What is busy, by whether compute and DRAM are well used; neither: latency, launch or too few blocks."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ridge:
@@ -38,11 +33,9 @@ class Point:
 
     kernel: Kernel
     intensity: float  # operations for each byte, were each tensor moved once [FLOP/B]
-    limited_by: str  # `compute` above the ridge of DRAM, else `memory`
     # of the peak of the data sheet, and of the DRAM bandwidth, as predicted
     compute_share: float
     memory_share: float
-    quadrant: str
 
 
 def ridges(gpu: Gpu, number_format: str) -> list[Ridge]:
@@ -65,9 +58,7 @@ def points(gpu: Gpu, kernels: Sequence[Kernel]) -> list[Point]:
         peak = gpu.flops(kernel.number_format)
         compute_share = kernel.tflops * 1e12 / peak
         memory_share = kernel.dram_bytes / (kernel.time_us * 1e-6) / gpu.dram_bytes_per_s
-        limited = "compute" if intensity >= peak / gpu.dram_bytes_per_s else "memory"
-        quadrant = QUADRANTS[compute_share >= HIGH, memory_share >= HIGH]
-        found.append(Point(kernel, intensity, limited, compute_share, memory_share, quadrant))
+        found.append(Point(kernel, intensity, compute_share, memory_share))
     return found
 
 

@@ -459,6 +459,8 @@ def gpu_names() -> list[str]:
 
 def gpu_hint(name: str) -> str:
     """What to write instead of a name of no GPU that ships."""
+    if any(library.find(name, kind) for kind in ("decoders", "workloads")):
+        return "that is what runs on it: write the GPU first"
     return near_miss(name, gpu_names()) or "`accelsim list gpus` shows those that ship"
 
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from accelsim.gpu.attention_times import attention_shapes, can_fuse, pairs_of, time_attention, word_bytes
 from accelsim.gpu.calibration import Mode
-from accelsim.gpu.catalogue import BYTES, Gpu
+from accelsim.gpu.catalogue import BYTES, Gpu, wide_format
 from accelsim.gpu.constants import board_power_w
 from accelsim.gpu.gemms import USUAL, Gemms, Setup, result_bytes
 from accelsim.gpu.kernel import FUSED, Kernel, best_kernels, time_operators, wave_efficiency
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si, listed
-from accelsim.inputs.workload import Edge, Einsum
+from accelsim.inputs.workload import Edge, Einsum, Workload
 
 _ALIGNED = 8
 """Channels of which a whole number of loads is made where strides leave each point another number of taps."""
@@ -104,7 +104,48 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> MatrixProduct:
     return MatrixProduct(points, k // window, max(1, reduced), batch, min(1.0, m * n / (points * reduced)), bits)
 
 
-def gemms_of(products: list[MatrixProduct]) -> Gemms:
+def products_of(
+    network: Workload, one: Einsum | None = None, training_pass: str = "forward"
+) -> tuple[list[Einsum], list[MatrixProduct], list[str]]:
+    """See the layers of a network as matrix products, or `one` of them; and why others are left out.
+
+    No step of training computes the gradient of the data: that of the inputs of the first layer, unless these come from
+    an embedding. Raises AccelsimError if no layer is a product.
+    """
+    layers, products, left_out = [], [], []
+    for einsum in [one] if one else network.layers:
+        if training_pass == "input_gradient" and one is None and reads_data(network, einsum):
+            left_out.append(f"{einsum.name}: reads the data, whose gradient no step computes")
+            continue
+        try:
+            products.append(product_of(einsum, training_pass))
+            layers.append(einsum)
+        except AccelsimError as error:
+            left_out.append(str(error))
+    if not products:
+        raise AccelsimError(left_out[0])
+    return layers, products, left_out
+
+
+def reads_data(network: Workload, layer: Einsum) -> bool:
+    """Whether a layer is the first one of a network of several, and its inputs are data, not embedded tokens."""
+    fed = {edge.consumer for edge in network.edges}
+    first = bool(fed) and layer is network.layers[0] and layer.name not in fed and layer.repeat == 1
+    return first and "tokens" not in network.yields
+
+
+_OF_WIDTH = {64: "fp64", 32: "fp32", 8: "int8", 4: "int4"}
+
+
+def format_of_operands(gpu: Gpu, products: Sequence[MatrixProduct]) -> str:
+    """Number format of operands of a width, that of 16 bit as serving has it; raises AccelsimError if there is none."""
+    widths = {product.bits for product in products}
+    if len(widths) > 1 or not widths <= {16, *_OF_WIDTH}:
+        raise AccelsimError(f"operands of {listed(map(str, sorted(widths)))} bit: say which number format: --dtype")
+    return _OF_WIDTH.get(next(iter(widths))) or wide_format(gpu)
+
+
+def gemms_of(products: Sequence[MatrixProduct]) -> Gemms:
     """Products as arrays."""
     return Gemms.of(*zip(*((p.m, p.n, p.k, p.batch, p.unique) for p in products), strict=True))
 
@@ -263,6 +304,8 @@ class Memory:
     """Bytes of the fullest GPU, and the room that it has."""
 
     weights: float
+    gradients: float = 0.0
+    optimizer: float = 0.0
     cache: float = 0.0
     activations: float
     room: float
@@ -328,8 +371,9 @@ def too_large(gpu: Gpu, layers: Sequence[Einsum], number_format: str) -> str:
         if BYTES[name] < BYTES[number_format] and memory_of(gpu, layers, name).fits
     ]
     cards = math.ceil(need.total / gpu.memory_bytes)
-    fits = [f"{cards} of these share it", *([f"--dtype {narrower[0]}"] if narrower else [])]
+    fits = ["in a larger slice" if ":" in gpu.name else f"on {cards} of these together"]
+    fits += [f"with --dtype {narrower[0]}"] if narrower else []
     return (
         f"{gpu.name} has {format_si(gpu.memory_bytes, 'B')}; {format_si(need.total, 'B')} are needed ({need.text}); "
-        f"it fits where {' or with '.join(fits)}, or with a smaller batch or sequence"
+        f"it fits {', '.join(fits)}, or with a smaller batch or sequence"
     )

@@ -16,7 +16,7 @@ from os import PathLike
 
 from accelsim.gpu import COLD, LAYOUTS, ROTATING
 from accelsim.gpu.calibration import SHIPPED, Mode, mode_of
-from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format
+from accelsim.gpu.catalogue import FORMATS, Gpu, may_be, no_format, wide_format
 from accelsim.gpu.gemms import Gemms, Setup
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.measured import (
@@ -55,6 +55,13 @@ _TIME_METRICS = ("gpu_time_duration_sum", "gpu_time_duration_avg", "duration")
 """Metrics by `plain_name`, beside `DRAM_METRICS`; others, such as cycles, are of no use here."""
 _NUMBER = re.compile(r"(?i)(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+")
 """Numbers as Nsight writes them, some with commas between thousands."""
+_DECIMAL = (
+    r"\d+{0}(?:\d{{1,2}}|\d{{4,}})|(?:0|\d{{4,}}){0}\d+|\d{{1,3}}(?:{1}\d{{3}})+{0}\d+|\d{{1,3}}(?:{1}\d{{3}}){{2,}}"
+)
+"""Numbers that tell the sign before decimals from that between thousands."""
+_POINT, _COMMA = re.compile(_DECIMAL.format("[.]", ",")), re.compile(_DECIMAL.format(",", "[.]"))
+_THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
+_SWAPPED = str.maketrans(".,", ",.")
 _MOST = 1e18
 """Of times, bytes and runs in a cell, at most."""
 _NOT_COLLECTED = ("", "n/a")
@@ -92,12 +99,27 @@ def _read(table: CsvTable, problems: Problems) -> list[ProfiledKernel]:
         found = _plain(table, problems)
     else:
         needed = table.names.index("metric_value") + 1 if "metric_value" in table.names else len(table.names)
-        below = table.rows(problems, needed)
-        rows = (_ProfileRow(table, row, dict(zip_longest(table.names, row.cells, fillvalue=""))) for row in below)
+        below = [(row, dict(zip_longest(table.names, row.cells, fillvalue=""))) for row in table.rows(problems, needed)]
+        comma = _has_comma(table.names, [cells for _, cells in below])
+        rows = (_ProfileRow(table, row, cells, comma=comma) for row, cells in below)
         found = read(table.names, rows, problems)
     if not found and not len(problems):
         problems.add(table.mark(table.head), "no kernels below the head line")
     return found
+
+
+def _has_comma(names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether an export has a comma before decimals, as in a European locale, and points between thousands.
+
+    Where no number tells, one of ns with three digits behind its only point has a thousand of them: Nsight writes
+    whole ns, or one or two decimals.
+    """
+    cells = [cell for row in rows for name, cell in row.items() if name != "cc"]  # that of an 8.0 is no number
+    if any(_POINT.fullmatch(cell) for cell in cells):
+        return False
+    whole = any(name.endswith("_ns") for name in names) or {"ns", "nsecond"} & {cell.lower() for cell in cells}
+    tells = (_COMMA, _THOUSANDS) if whole else (_COMMA,)
+    return any(each.fullmatch(cell) for each in tells for cell in cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +129,7 @@ class _ProfileRow:
     table: CsvTable
     row: CsvRow
     cells: Mapping[str, str]
+    comma: bool = False  # before decimals
 
     @property
     def where(self) -> Mark:
@@ -116,7 +139,8 @@ class _ProfileRow:
     def number(self, name: str, problems: Problems, least: int = 0) -> float | None:
         """Number in a cell, or None with the mistake reported."""
         cell = self.cells[name]
-        value = float(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else math.inf
+        plain = cell.translate(_SWAPPED) if self.comma else cell
+        value = float(plain.replace(",", "")) if _NUMBER.fullmatch(plain) else math.inf
         if least <= value <= _MOST:
             return value
         hint = "write a point for decimals, and commas between thousands alone" if "," in cell else ""
@@ -383,14 +407,14 @@ def kernels_of(
 ) -> tuple[list[ProfiledKernel], list[Problem]]:
     """Kernels that may have run on a GPU, each with its number format, and why others did not.
 
-    `number_format`: of kernels of which neither the profile nor their name says it by a name that is known; `fp16`
-    where they say nothing.
+    `number_format`: of kernels of which neither the profile nor their name says it by a name that is known; that of 16
+    bit where they say nothing.
     """
     found: list[ProfiledKernel] = []
     reasons: dict[str, list[Mark]] = {}
     for kernel in profile:
         known = kernel.number_format in FORMATS
-        name = kernel.number_format if known else number_format or kernel.number_format or "fp16"
+        name = kernel.number_format if known else number_format or kernel.number_format or wide_format(gpu)
         if not may_be(gpu, kernel.device):
             reasons.setdefault(f"of {quoted(kernel.device)}, not of {gpu.name}", []).append(kernel.where)
         elif name not in gpu.operations_per_sm_cycle:

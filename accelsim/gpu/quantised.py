@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.gpu.catalogue import Gpu, table_of
+from accelsim.gpu.catalogue import Gpu, no_format, table_of, wide_format
 from accelsim.gpu.constants import SM_BYTES, Floats, common_constants, compute_class
 from accelsim.gpu.fitted import CLOCK, Constants, Names, OperatorKind, Parts, Shapes, gone, shapes_of
 from accelsim.gpu.gemms import Gemms, time_gemms
@@ -53,7 +53,7 @@ def precision_of(name: str) -> int:
     """Index of a precision by its name; raises AccelsimError if there is none of that name."""
     names, plain = list(table_of("precisions")), plain_precision(name)
     if plain not in names:
-        raise AccelsimError(f"no precision '{name}'; {near_miss(plain, names) or f'there are: {listed(names)}'}")
+        raise AccelsimError(f"'{name}' is no number format; {near_miss(plain, names) or f'formats: {listed(names)}'}")
     return names.index(plain)
 
 
@@ -64,15 +64,19 @@ def plain_precision(name: str) -> str:
 
 
 def multiplied_in(gpu: Gpu, precision: Precision) -> str:
-    """Format in which a GPU multiplies: of the precision, or the next wider one that it computes in.
+    """Format in which a GPU multiplies: of the precision; in place of BF16, FP16 before Ampere.
+
+    Raises AccelsimError if the GPU does not compute in it, and names the precisions that only store weights in fewer
+    bits.
 
     >>> from accelsim.gpu.catalogue import load_gpu
-    >>> [multiplied_in(load_gpu(name), precisions()[precision_of("nvfp4")]) for name in ("b200", "h100", "a100")]
-    ['fp4', 'fp8', 'bf16']
+    >>> [multiplied_in(load_gpu(name), precisions()[precision_of("int8_wo")]) for name in ("b200", "v100")]
+    ['bf16', 'fp16']
     """
-    found, wider = precision.multiplied, table_of("wider")
-    while found not in gpu.operations_per_sm_cycle and found in wider:
-        found = wider[found]
+    found = wide_format(gpu) if precision.multiplied == "bf16" else precision.multiplied
+    if found not in gpu.operations_per_sm_cycle:
+        stored = [one.name for one in precisions() if one.multiplied == "bf16" and one.weights < one.inputs]
+        raise AccelsimError(f"{no_format(gpu, found)}; {listed(stored)} only store weights in fewer bits")
     return found
 
 
@@ -94,8 +98,9 @@ def _variant(shapes: Shapes) -> Names:
 
 def _product_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """A launch, the product with its own tiling, and before it the inputs read in 16 bit and written in fewer."""
-    _, inputs, _ = _by_precision(gpu, shapes)
-    product = constants["product"] * shapes["product_us"]
+    _, inputs, peak = _by_precision(gpu, shapes)
+    least = 2 * shapes["m"] * shapes["n"] * shapes["k"] / peak
+    product = np.maximum(constants["product"] * shapes["product_us"], least)
     moved = np.where(inputs < RESULT_BYTES, shapes["m"] * shapes["k"] * (RESULT_BYTES + inputs), 0.0)
     quantise = constants["quantise"] * moved / (gpu.dram_bytes_per_s * 1e-6)
     launch = constants["launch_us"] * CLOCK / gpu.boost_hz

@@ -391,16 +391,16 @@ def refusal(gpu: Gpu, decoder: Decoder, request: Request, split: Split) -> str:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(request, replace(split, batch=middle)) else (low, middle - 1)
-    joined = range(split.tp + 1, 73) if ":" not in gpu.name else ()  # slices have no links to others
-    wider = (replace(split, tp=tp) for tp in joined if not misfit(decoder, replace(split, tp=tp)))
-    more = next((other for other in wider if fits(request, other)), None)
+    linked = ":" not in gpu.name  # a MIG slice has no links to others
+    wider = (replace(split, tp=tp) for tp in range(split.tp + 1, 73) if not misfit(decoder, replace(split, tp=tp)))
+    more = next((other for other in wider if linked and fits(request, other)), None)
     hints = [f"--batch {low}"] if low else []
     hints += [f"--tp {more.tp}"] if more else []
-    narrower = replace(request, precision="fp8")
-    hints += ["--dtype fp8"] if request.precision == "bf16" and fits(narrower, split) else []
-    advice = f"it fits with {' or '.join(hints)}" if hints else "a GPU with more memory is needed"
+    narrower = replace(request, precision="fp8" if "fp8" in gpu.operations_per_sm_cycle else "int8_wo")
+    hints += [f"--dtype {narrower.precision}"] if request.precision == "bf16" and fits(narrower, split) else []
+    needed = "a GPU with more memory, or --pp," if linked else "a larger slice"
     return (
         f"{decoder.name} on {split.gpus} x {gpu.name} ({split.text}), batch {split.batch}: "
         f"{format_si(need.total, 'B')} are needed on a GPU ({need.text}), and stacks fill {format_si(need.room, 'B')}; "
-        f"{advice}{', or --pp' * (not hints and bool(joined))}"
+        f"{'it fits with ' + ' or '.join(hints) if hints else f'{needed} is needed'}"
     )

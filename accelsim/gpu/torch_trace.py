@@ -1,7 +1,9 @@
 """Traces of PyTorch's profiler: kernels, and the products that the operators which launched them compute.
 
 `torch.profiler.profile(activities=[CPU, CUDA], record_shapes=True).export_chrome_trace("trace.json.gz")` writes JSON.
-A kernel there names its operator (`External id`), and an operator its inputs: sizes, strides and types.
+A kernel there names its operator (`External id`), and an operator its inputs: sizes, strides and types. Where the
+`External id` is but the kernel's own correlation (pytorch/kineto, pull request 873), the operator is the innermost
+product during which the kernel was launched.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ _FACTORS = {
 }
 """Operators that compute a product, and which of their inputs is its first factor; the second follows."""
 _CONVOLUTION = "aten::cudnn_convolution"
+_LAUNCHES = ("cuda_runtime", "cuda_driver")
 _C_TYPES = {"signed char": "int8", "double": "fp64", "float": "fp32"}
 _HOW = "record it with `profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)`"
 
@@ -71,7 +74,8 @@ def read_torch_trace(path: str, problems: Problems) -> list[ProfiledKernel] | No
         problems.add(start, "no kernels of a GPU in the trace", _HOW)
         return None
     names = {str(each.get("id")): str(each.get("name", "")) for each in devices}
-    return _kernels(kernels, _products(events), names, start)
+    products = _products(events)
+    return _kernels(kernels, products, _launchers(events, products), names, start)
 
 
 def _products(events: Sequence[Mapping[str, Any]]) -> dict[str, _Product]:
@@ -86,8 +90,35 @@ def _products(events: Sequence[Mapping[str, Any]]) -> dict[str, _Product]:
     return found
 
 
+def _launchers(events: Sequence[Mapping[str, Any]], products: Mapping[str, _Product]) -> dict[str, str]:
+    """`External id` of the innermost product that a thread computed when it launched a kernel, by its correlation."""
+    threads: dict[str, list[tuple[float, float, str, bool]]] = defaultdict(list)
+    for event in events:
+        begin, operator = _number(event.get("ts")), str(event["args"].get("External id"))
+        thread = f"{event.get('pid')} {event.get('tid')}"
+        if event.get("cat") == "cpu_op" and operator in products:
+            threads[thread].append((begin, -_number(event.get("dur")), operator, False))
+        elif str(event.get("cat")) in _LAUNCHES:
+            threads[thread].append((begin, 0.0, str(event["args"].get("correlation")), True))
+    found: dict[str, str] = {}
+    for timeline in threads.values():
+        running: list[tuple[float, str]] = []
+        for begin, less, name, launch in sorted(timeline):
+            while running and running[-1][0] < begin:
+                running.pop()
+            if not launch:
+                running.append((begin - less, name))
+            elif running:
+                found[name] = running[-1][1]
+    return found
+
+
 def _kernels(
-    kernels: Sequence[Mapping[str, Any]], products: Mapping[str, _Product], devices: Mapping[str, str], where: Mark
+    kernels: Sequence[Mapping[str, Any]],
+    products: Mapping[str, _Product],
+    launchers: Mapping[str, str],
+    devices: Mapping[str, str],
+    where: Mark,
 ) -> list[ProfiledKernel]:
     """Kernels by name, grid and product, each with its average time."""
     times: dict[tuple[_Product | None, str, int, str], list[float]] = defaultdict(list)
@@ -95,6 +126,8 @@ def _kernels(
     for event in kernels:
         arguments = event["args"]
         operator, name = str(arguments.get("External id")), str(event.get("name", ""))
+        if operator == str(arguments.get("correlation")):
+            operator = launchers.get(operator, operator)
         product = products.get(operator)
         operators[product].add(operator)
         sides = arguments.get("grid")

@@ -26,7 +26,7 @@ PARTS: dict[str, Names] = {
         "accelsim.importers.pytorch": ("workload_from_torch",),
     },
     "GPUs": {
-        "accelsim.gpu": ("map", "gemm", "op", "attention", "moe", "collective", "serve"),
+        "accelsim.gpu": ("map", "gemm", "op", "attention", "moe", "collective", "serve", "train"),
     },
     "Pictures": {
         "accelsim.plots": (

@@ -256,10 +256,11 @@ def plot_roofline(
         low, high = min(*across, ridges[-1].intensity) / 2, max(*across, ridges[0].intensity) * 2
         roofs = [(ridge.level, ridge.bytes_per_s * 1e-12) for ridge in ridges]
         _draw_roofs(ax, gpu.flops(number_format) * 1e-12, roofs, low, high)
-        for limited, colour in (("compute", _BLUE), ("memory", _ORANGE)):
-            of = [(point.intensity, point.kernel.tflops) for point in points if point.limited_by == limited]
-            xs, ys = [x for x, _ in of], [y for _, y in of]
-            ax.scatter(xs, ys, s=18, color=colour, label=f"{limited}-bound", zorder=3)
+        limits = {"compute": "compute", "tiles": "compute", "launch": "launch", "launch and latency": "launch"}
+        for limit, colour in (("compute", _BLUE), ("memory", _ORANGE), ("launch", BEST_COLOUR)):
+            of = [point for point in points if limits.get(point.kernel.bottleneck, "memory") == limit]
+            xs, ys = [point.intensity for point in of], [point.kernel.tflops for point in of]
+            ax.scatter(xs, ys, s=18, color=colour, label=limit, zorder=3)
         across_label = "operations a byte, each tensor moved once [FLOP/B]"
         _finish(ax, across_label, "throughput [TFLOPS]", f"Roofline of {gpu.name}, {number_format}")
         _name_points(ax, [(point.intensity, point.kernel.tflops, point.kernel.name) for point in points])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
+from accelsim.gpu.advice import Advice, Point, Ridge
 from accelsim.gpu.calibration import LARGE_FLOP, Calibration, Errors, far_off
 from accelsim.gpu.catalogue import FORMATS, VECTOR_FORMATS, Gpu
 from accelsim.gpu.kernel import FUSED, Kernel
@@ -202,20 +202,19 @@ def _tile(row: Row, mark: str = "/") -> str:
     return f"{row['tile']}{mark}{row['split']}" if row["split"] > 1 else str(row["tile"])
 
 
+def _short(bottleneck: str) -> str:
+    return bottleneck.removesuffix(" and latency").removesuffix(" bandwidth")
+
+
 _KERNELS = (
     Column("layer", lambda row: row["name"] + (f" x{row['repeat']}" if row["repeat"] > 1 else ""), unbroken=True),
-    Column(
-        "M x N x K", lambda row: "{m}x{n}x{k}".format(**row) + (f" x{row['batch']}" if row["batch"] > 1 else "")
-    ),
+    Column("M x N x K", lambda row: "{m}x{n}x{k}".format(**row) + (f" x{row['batch']}" if row["batch"] > 1 else "")),
     Column("tile", _tile),
     Column("waves", "waves", "{:.2f}".format),
     Column("time", "time_us", _us),
     Column("TFLOPS", "tflops", "{:.3g}".format),
-    Column(
-        "bottleneck", "bottleneck",
-        lambda text: text.removesuffix(" and latency").removesuffix(" bandwidth"), fold=True,
-    ),
-)  # fmt: skip
+    Column("bottleneck", "bottleneck", _short, fold=True),
+)
 
 
 def kernels_report(name: str, pairs: Sequence[tuple[Kernel, int]], *, quiet: bool = False) -> Iterator[Piece]:
@@ -317,11 +316,10 @@ _RIDGES = (
 _POINTS = (
     Column("layer", ("kernel", "name"), unbroken=True),
     Column("FLOP/B", "intensity", _four),
-    Column("limit", "limited_by"),
     Column("compute", "compute_share", percent),
     Column("DRAM", "memory_share", percent),
     Column("time", ("kernel", "time_us"), _us3),
-    Column("busy", "quadrant", left=True),
+    Column("bottleneck", ("kernel", "bottleneck"), _short, left=True),
 )
 
 
@@ -331,9 +329,8 @@ def roofline_report(
     """Levels of memory, and each layer with what limits it."""
     yield f"{gpu.name}, {number_format}: {gpu.flops(number_format) * 1e-12:.4g} TFLOPS; {mode}"
     yield Table("levels", _RIDGES, [dataclasses.asdict(ridge) for ridge in ridges])
-    note = f"shares of the peak and of DRAM bandwidth as predicted; busy: from {percent(HIGH)}"
+    note = "shares of the peak and of DRAM bandwidth as predicted; DRAM use is low when activations hit in L2"
     yield Table("layers", _POINTS, [point_row(point) for point in points], "Layers", note)
-    yield "neither: limited by latency, launch or too few blocks; DRAM use is low when activations hit in L2"
 
 
 def compared_row(case: Compared) -> dict[str, Any]:
