@@ -163,7 +163,7 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "conv", "extras"], "unrecognized arguments: extras; only another tool has more files"),
         (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
         (["list", "archs"], "did you mean 'arch'?"),
-        (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
+        (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: levels are needed here"),
         (["map", "h100_sxmm", "gemm"], "did you mean 'h100_sxm'?"),
         (["export", "timelop", "x"], "did you mean 'timeloop'?"),
         (["map", "eyeriss", "--pareto", "conv"], "'conv' is a file; put --pareto behind ARCH and WORKLOAD"),

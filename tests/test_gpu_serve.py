@@ -491,7 +491,7 @@ def test_command__refuses_what_does_not_fit(capsys):
     assert "it fits with --tp 2" in capsys.readouterr().err
     assert cli.main(["gpu", "serve", "a100", "llama_70b", "--mig", "3g.40gb"]) == 1
     assert "a larger slice is needed" in capsys.readouterr().err
-    assert cli.main(["gpu", "serve", "a100", "llama", "--mig", "3g.40gb", "--batch", "4096"]) == 1
+    assert cli.main(["gpu", "serve", "a100", "llama", "--mig", "3g.40gb", "--together", "--batch", "4096"]) == 1
     said = capsys.readouterr().err
     assert "it fits with --batch" in said
     assert "--tp" not in said

@@ -359,7 +359,7 @@ def find_files(
     """
     machine = given.get("architecture", "")
     if machine and library.find(machine, "arch") is None and _catalogued(machine):
-        what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
+        what = f"levels are needed here; {machine}:arch has them, and `map`, `roofline` and `gpu` know GPUs"
         raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
     names = tuple(dict.fromkeys([*given.values(), *more]))
     converted = convert_foreign(names, variables, constrained=is_foreign(given.get("constraints", "")), layer=layer)
@@ -406,29 +406,44 @@ def convert_foreign(
 ) -> dict[str, dict[str, Path]]:
     """Convert those of some files that are another tool's, all together; models too beside files of ZigZag.
 
-    Not `constrained`: without what they ask of the loops of mappings.
+    Not `constrained`: without what they ask of the loops of mappings. A GPU as an architecture is converted, too.
     Of each such file these are the converted files by their kind, kept in the user's cache; notes are logged.
     """
+    made_of_gpus = _made_of_gpus([name for name in names if ":" in name])
     models = [name for name in names if name.endswith(library.MODELS)]
     names = tuple(name for name in names if os.path.isfile(name) and name not in models)
     if not names:
-        return {}
+        return made_of_gpus
     from accelsim.importers.foreign import note_lines, read_foreign, refuse_broken, tool_of
 
     tools = {name: tool for name in names if (tool := tool_of(name))}
     foreign = [*tools, *(models if {"zigzag", "stream"} & set(tools.values()) else [])]
     if not foreign:
-        return {}
+        return made_of_gpus
     for name in (each for each in names if each not in tools):
         refuse_broken(name)
     made = read_foreign(foreign, variables=dict(variables), constrained=constrained, layer=layer)
-    texts = {f"{kind}.yaml": text.encode() for kind, text in made.texts(foreign).items()}
-    folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]
-    kept = {path.stem: path for path in write_directory(folder, texts)}
+    kept = _kept(made.texts(foreign))
     energies = f"Energies: {made.energies}\n" if made.energies else ""
     if said := (energies + note_lines(made.notes, NAMED)).rstrip("\n"):
         LOG.warning("%s", said)
-    return dict.fromkeys(foreign, kept)
+    return made_of_gpus | dict.fromkeys(foreign, kept)
+
+
+def _made_of_gpus(names: Sequence[str]) -> dict[str, dict[str, Path]]:
+    """Files of those names that are of a GPU as an architecture, such as `h100_sxm:arch`."""
+    if not names:
+        return {}
+    from accelsim.gpu.machine import machine_texts  # takes time at the start
+
+    return {name: _kept(texts) for name in names if (texts := machine_texts(name))}
+
+
+def _kept(texts: Mapping[str, str]) -> dict[str, Path]:
+    """Files in the user's cache that hold the texts, by kind."""
+    files = {f"{kind}.yaml": text.encode() for kind, text in texts.items()}
+    folder = user_cache() / "imported" / hashlib.sha256(b"".join(files.values())).hexdigest()[:16]
+    return {path.stem: path for path in write_directory(folder, files)}
 
 
 def is_gpu(source: Any) -> bool:

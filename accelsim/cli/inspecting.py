@@ -286,24 +286,33 @@ def import_command(arguments: argparse.Namespace) -> int:
     """Write files of another tool as ours, and say what is not in them as it is in the other's."""
     if not arguments.tool and len(arguments.files) == 1 and arguments.files[0].endswith(MODELS):
         return _import_model(arguments)
+    from accelsim.gpu.machine import machine_texts
     from accelsim.importers.foreign import note_lines, read_foreign
 
     if arguments.output:
         results.refuse_directory(arguments.output)
+    if not arguments.tool and len(arguments.files) == 1 and (made := machine_texts(arguments.files[0])):
+        return _write_texts(arguments, made, [])
     foreign = read_foreign(arguments.files, arguments.tool, read_params(arguments))
     texts = foreign.texts(arguments.files)
     if not texts:
         sys.stderr.write(note_lines(foreign.notes))
         raise AccelsimError(f"{listed(arguments.files)}: no architecture, workload, mapping or constraints in them")
-    if arguments.output:
-        files = {f"{kind}.yaml": text.encode() for kind, text in texts.items()}
-        for path, about in zip(results.write_directory(arguments.output, files), foreign.about(), strict=True):
-            sys.stdout.write(f"{path}  {about}\n")
-    else:
-        sys.stdout.write("---\n".join(texts.values()))
+    _write_texts(arguments, texts, foreign.about())
     said = sys.stdout if arguments.output else sys.stderr
     said.write(f"Energies: {foreign.energies}\n" if foreign.energies else "")
     said.write(note_lines(foreign.notes))
+    return DONE
+
+
+def _write_texts(arguments: argparse.Namespace, texts: Mapping[str, str], about: Sequence[str]) -> int:
+    """Write a file of each kind and say what it holds, or print them all."""
+    if arguments.output:
+        files = {f"{kind}.yaml": text.encode() for kind, text in texts.items()}
+        for path, line in zip(results.write_directory(arguments.output, files), about or texts, strict=True):
+            sys.stdout.write(f"{path}  {line}\n")
+    else:
+        sys.stdout.write("---\n".join(texts.values()))
     return DONE
 
 

@@ -100,7 +100,7 @@ at 345 MHz), 32 of 250 W on a V100 (AccelWattch)."""
 ACTIVE = 0.247
 """Share of its power limit that the board takes beyond `IDLE` while its SMs run, whatever they do: 173 of 700 W on an
 H100 (`benchmarks/gpu/measured/h100_sxm_power.csv`)."""
-_L2_PJ_PER_BYTE = 23.6
+L2_PJ_PER_BYTE = 23.6
 """Energy of a byte from L2 to the SMs: the same fit."""
 _DRAM_PJ_PER_BYTE = {"HBM": 62.8, "GDDR": 112.0, "LPDDR": 40.0}
 """Energy of a byte from memory to L2, by the beginning of the type of memory: HBM, the same fit; GDDR5 14 pJ/bit and
@@ -129,6 +129,11 @@ def clock_under_power_limit(gpu: Gpu, number_format: str, constants: KernelConst
     return min(1.0, gpu.tdp_w * (1 - IDLE) / busy_w)
 
 
+def dram_pj_per_byte(gpu: Gpu) -> float:
+    """Energy [pJ] of a byte from memory to L2."""
+    return next(value for name, value in _DRAM_PJ_PER_BYTE.items() if gpu.memory_type.startswith(name))
+
+
 def _power_w(
     gpu: Gpu,
     number_format: str,
@@ -140,9 +145,8 @@ def _power_w(
     clock_hz: Floats,
 ) -> Floats:
     """Board power [W] that a kernel would take at some clocks without a power limit: float64[*]."""
-    on_chip_pj = flops * pj_per_flop(number_format, constants) + l2_bytes * _L2_PJ_PER_BYTE
-    dram_pj = next(value for name, value in _DRAM_PJ_PER_BYTE.items() if gpu.memory_type.startswith(name))
-    pj = on_chip_pj * (clock_hz / gpu.boost_hz) ** _ENERGY_OF_CLOCK + dram_bytes * dram_pj
+    on_chip_pj = flops * pj_per_flop(number_format, constants) + l2_bytes * L2_PJ_PER_BYTE
+    pj = on_chip_pj * (clock_hz / gpu.boost_hz) ** _ENERGY_OF_CLOCK + dram_bytes * dram_pj_per_byte(gpu)
     running = 1 - min(1.0, constants.launch_us / time_us)
     standing_w = gpu.tdp_w * (IDLE + ACTIVE * running)
     return standing_w + pj * np.minimum(1.0, clock_hz / gpu.clock_hz(number_format)) / time_us * 1e-6
@@ -187,11 +191,13 @@ def evicted(moved: Floats, room: float, sharpness: float) -> Floats:
     return much / (1 + much)
 
 
+SMEM_BYTES = 128.0
+"""Bytes that the shared memory of an SM reads or writes in a cycle: 32 banks of 4 B."""
 SM_BYTES = 64.0
 """Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
 STAGE_BYTES = 128
 """Bytes of K that one step of the main loop takes: a line of L2, the swizzle width of TMA (CUTLASS)."""
-_LEAST_REGISTERS = 8192
+LEAST_REGISTERS = 8192
 """Registers of a block beside its sums: 32 for each of 256 threads."""
 _BARRIER_BYTES = 1024
 """Shared memory that CUDA keeps for each block (CUDA C++ programming guide, compute capability 8.0 and later)."""
@@ -218,7 +224,7 @@ class TileSet:
     columns: Floats
     step: float  # elements of K in one step of the main loop
     # float[T]: for one element of K: cycles of the multiply-adds at peak, of reading shared memory, and of filling it
-    # at 128 B a cycle, with the rows' operand and with the columns'
+    # at `SMEM_BYTES` a cycle, with the rows' operand and with the columns'
     tensor_cycles: Floats
     smem_cycles: Floats
     row_fill_cycles: Floats
@@ -304,16 +310,16 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     groups = (rows / warp_rows) * (columns / warp_columns)
     warps = groups * 4 + 4 if kind == "async" else groups
     fits_smem = np.floor(gpu.smem_bytes / (stages * stage + _BARRIER_BYTES))
-    fits_registers = np.floor(gpu.registers / np.maximum(rows * columns + _LEAST_REGISTERS, _LEAST_REGISTERS))
+    fits_registers = np.floor(gpu.registers / np.maximum(rows * columns + LEAST_REGISTERS, LEAST_REGISTERS))
     fits = np.minimum(np.minimum(fits_smem, fits_registers), np.minimum(np.floor(gpu.warps / warps), gpu.blocks))
     return TileSet(
         rows=rows,
         columns=columns,
         step=step,
         tensor_cycles=2 * rows * columns / (gpu.operations(number_format) * gain),
-        smem_cycles=groups * (warp_rows * row_share + warp_columns * column_share) * width / 128,
-        row_fill_cycles=rows * row_share * width / 128,
-        column_fill_cycles=columns * column_share * width / 128,
+        smem_cycles=groups * (warp_rows * row_share + warp_columns * column_share) * width / SMEM_BYTES,
+        row_fill_cycles=rows * row_share * width / SMEM_BYTES,
+        column_fill_cycles=columns * column_share * width / SMEM_BYTES,
         row_share=row_share,
         column_share=column_share,
         stage_bytes=stage,
