@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import logging
 import os
+import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,7 @@ from accelsim.cli import main as cli
 from accelsim.inputs.energies import ComponentTable, read_energy_table
 from accelsim.inputs.fields import open_document
 from accelsim.inputs.source import Problems
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import FOLDER
 from tests.effort import many
 
@@ -45,6 +48,22 @@ def load_profile() -> None:
         suppress_health_check=[HealthCheck.too_slow],  # says something about the machine, not about the code
     )
     settings.load_profile(name)
+
+
+def said(foreign) -> list[str]:
+    """Notes of imported files, without their places."""
+    return [f"{note.key}: {note.why}" for note in foreign.notes]
+
+
+def ask_peer(tool: str, request: object) -> dict[str, float] | None:
+    """What another tool answers, in its own environment; None where `benchmarks/peers/setup.sh` did not install it."""
+    python = Path(os.environ.get("ACCELSIM_PEERS", Path.home() / ".cache" / "accelsim-peers")) / tool / "bin/python"
+    command = [python, REPOSITORY / "benchmarks" / "peers" / f"{tool}_live.py"]
+    if not python.is_file():
+        return None
+    done = subprocess.run(command, input=json.dumps([request]), stdout=subprocess.PIPE, text=True, check=True)
+    (answer,) = json.loads(done.stdout)
+    return answer
 
 
 load_profile()
@@ -91,6 +110,18 @@ def imported(tmp_path):
         return read_foreign(paths, variables=variables)
 
     return imported
+
+
+@pytest.fixture
+def load_onnx(tmp_path):
+    """Save a model and load it as a workload."""
+
+    def load_onnx(model, **sizes: object):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return load_workload(path, {name: str(size) for name, size in sizes.items()})
+
+    return load_onnx
 
 
 @pytest.fixture

@@ -25,8 +25,9 @@ from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.merging import merged
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import coarse
-from accelsim.search.exact.coarse import RATIOS, coarse_bound, split_buckets
+from accelsim.search.exact import coarse_tables
+from accelsim.search.exact.coarse import RATIOS, coarse_bound
+from accelsim.search.exact.coarse_tables import split_buckets
 from accelsim.search.mapper import imperfect_dims, map_einsum
 from accelsim.search.stopping import Budget
 from tests.brute import truth
@@ -210,8 +211,8 @@ def test_coarse_bound__ends_in_time_and_memory():
 def test_coarse_bound__is_the_same_whatever_pieces_it_is_swept_in(monkeypatch):
     space = merged(MapSpace(encode(load_architecture("eyeriss"), load_workload("gemm").layers[0])))
     whole = coarse_bound(space, ratios=(8.0,))
-    monkeypatch.setattr(coarse, "FIRST_PIECE", 1)
-    monkeypatch.setattr(coarse, "PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(coarse_tables, "FIRST_PIECE", 1)
+    monkeypatch.setattr(coarse_tables, "PIECE_SECONDS", 0.0)
     assert coarse_bound(space, ratios=(8.0,)).rounds[0].bound == whole.rounds[0].bound
 
 

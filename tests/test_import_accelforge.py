@@ -21,6 +21,7 @@ from accelsim.inputs.architecture import Axis
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
+from tests.conftest import ask_peer, said
 
 MACHINE = """
 variables: {wide: 4 * 16}
@@ -76,10 +77,6 @@ def machine_of(foreign):
 
 def layers_of(foreign):
     return load_workload({"workload": foreign.workload}).layers
-
-
-def said(foreign) -> list[str]:
-    return [f"{note.key}: {note.why}" for note in foreign.notes]
 
 
 def test_size__of_a_formula_over_widths_says_for_which_values_it_is(imported):
@@ -287,6 +284,47 @@ mapping:
     spread = imported(MACHINE, GEMM, mapping.replace("name: columns", "name: diagonals"))
     assert spread.mapping is None
     assert "n: is spread where the machine has no fanout; the mapping is left out" in said(spread)
+
+
+def test_mapping__spreads_loops_below_a_memory_that_keeps_nothing(imported):
+    mapping = """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, B, Out], component: Main}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Spatial {rank_variable: n, tile_shape: 8, name: columns, component: PE}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Storage {tensors: [B], component: Register}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+"""
+    free = MACHINE.replace("{keep: input | output, may_keep: ~Main}", "{may_keep: All}")
+    foreign = imported(free, GEMM, mapping)
+    assert foreign.mapping["levels"] == [
+        {"level": "Main", "keep": ["A", "B", "Out"], "temporal": ["k=16"]},
+        {"level": "Buffer", "keep": [], "spatial": {"x": ["n=4"]}},
+        {"level": "Register", "keep": [], "temporal": ["n=8"]},
+        {"level": "Register", "keep": ["B"], "temporal": ["m=8"]},
+    ]
+    assert evaluate(*foreign.loaded()).valid
+
+
+def test_export__places_nodes_outside_loops_that_leave_their_tile(run, tmp_path):
+    """AccelForge brings a tile anew in each step of the loops outside its node; if it is installed, energies agree."""
+    nest = "mapping: {levels: [{level: Main}, {level: Buffer, keep: [A, Out], temporal: [k=8, n=8, m=8], "
+    nest += "spatial: {x: [n=4], y: [k=2]}}, {level: Register, keep: [B]}]}"
+    files = [tmp_path / name for name in ("arch.yaml", "gemm.yaml", "ours.yaml", "out/mapping.yaml")]
+    machine = re.sub("(name: (?:Buffer|MAC))", r"\1\n    leak_power: 0\n    area: 0", MACHINE)
+    machine = machine.replace("name: Main", "name: Main\n    area: 0")
+    for path, text in zip(files, (machine, GEMM.replace(", output: 16", ""), nest), strict=False):
+        path.write_text(text)
+    assert run("export", "accelforge", *files[:3], "-o", tmp_path / "out")[0] == 0
+    assert re.findall(r"tensors: (\[.*\])|rank_variable: (\w)|einsum: (\w+)", files[3].read_text()) == [
+        ("[Out, A, B]", "", ""), ("[Out, A]", "", ""), ("", "n", ""), ("", "k", ""), ("", "k", ""), ("", "n", ""),
+        ("[B]", "", ""), ("", "m", ""), ("", "", "Out"),
+    ]  # fmt: skip
+    if answer := ask_peer("accelforge", {"files": [str(path) for path in (*files[:2], files[3])]}):
+        ours = json.loads(run("eval", *files[:3], "--json")[1])["result"]
+        assert answer["energy"] * 1e12 == pytest.approx(ours["energy_pj"], rel=1e-6)
 
 
 def test_min_usage__of_axes_that_share_a_dimension_asks_for_what_they_reach_together(imported):

@@ -8,7 +8,8 @@ import pytest
 
 from accelsim.cli.main import main
 from accelsim.inputs.errors import InputError
-from tests.test_import_accelforge import GEMM, MACHINE, machine_of, said
+from tests.conftest import said
+from tests.test_import_accelforge import GEMM, MACHINE, machine_of
 
 
 def test_components__without_energies_are_modelled_and_named(imported):

@@ -13,7 +13,8 @@ from accelsim.importers.foreign import read_foreign
 from accelsim.inputs.errors import InputError
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
-from tests.test_import_accelforge import GEMM, MACHINE, layers_of, machine_of, said
+from tests.conftest import said
+from tests.test_import_accelforge import GEMM, MACHINE, layers_of, machine_of
 
 NETWORK = "  - !Network {name: NoC, bits_per_action: 4, actions: [{name: hop, energy: 1e-12, throughput: 3e9}]}\n"
 

@@ -3,7 +3,8 @@
 import pytest
 
 from accelsim.inputs.errors import InputError
-from tests.test_import_accelforge import GEMM, MACHINE, said
+from tests.conftest import said
+from tests.test_import_accelforge import GEMM, MACHINE
 
 
 def test_compute_units__of_layers_with_other_tensors_are_left_out(imported):

@@ -19,6 +19,7 @@ from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
+from tests.conftest import said
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PORT = "{{type: {}, bandwidth_min: {}, bandwidth_max: {}, allocation: [{}]}}"
@@ -69,10 +70,6 @@ def machine_of(foreign):
     machine = load_architecture({"architecture": foreign.architecture})
     assert machine.compute.holds == {"Weights", "Inputs"}
     return replace(machine, compute=replace(machine.compute, holds=frozenset()))
-
-
-def said(foreign) -> list[str]:
-    return [f"{note.key}: {note.why}" for note in foreign.notes]
 
 
 def test_memory__is_a_level_whose_access_is_the_least_that_a_port_moves(imported):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import re
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
+from tests.conftest import ask_peer
 
 HARDWARE = """
 name: small
@@ -200,18 +199,22 @@ def test_remainders__are_shared_by_the_steps_and_windows_are_padded(imported):
     assert padded.mapping["padded"] == ["B=8"]
 
 
-def in_order(document) -> str:
-    return yaml.safe_dump(document, sort_keys=False)
-
-
-def golden(shared):
+def golden(shared, imported):
+    """Records of ZigZag without fractions of places: what it found, and its files with this mapping imported here."""
     for path in sorted((shared / "golden/zigzag").glob("*.json")):
         record = json.loads(path.read_text())
         best = record["best_energy"]
         spread = re.findall(r"(\w+): \{(.*?)\}", best["spatial_mapping_after_clipping"][1:-1])
         loops = {dim: [text.replace(":", ",") for text in each.split(", ")] for dim, each in spread}
         if all("." not in text for each in loops.values() for text in each):
-            yield path, record, best, loops
+            order = [
+                loop for memory in best["temporal_mapping_per_operand_inner_to_outer"]["O"] for loop in memory["loops"]
+            ]
+            links = record["mapping_spec"][0]["memory_operand_links"]
+            entry = {"name": "default", "spatial_mapping": loops, "memory_operand_links": links}
+            entry["temporal_ordering"] = [[dim, int(bound)] for dim, bound in order]
+            texts = (record["accelerator_spec"], [record["workload"]], [entry])
+            yield path.stem, best, links, imported(*(yaml.safe_dump(each, sort_keys=False) for each in texts))
 
 
 def test_memories__are_those_that_zigzag_recorded(shared, imported):
@@ -224,18 +227,10 @@ def test_memories__are_those_that_zigzag_recorded(shared, imported):
     from accelsim.importers.zigzag_mapping import read_nest, tile_bits
 
     counted = 0
-    for path, record, best, loops in golden(shared):
-        given = best["temporal_mapping_per_operand_inner_to_outer"]
-        order = [loop for memory in given["O"] for loop in memory["loops"]]
-        order = [[dim, int(bound)] for dim, bound in order]
-        links = record["mapping_spec"][0]["memory_operand_links"]
-        entry = {"name": "default", "spatial_mapping": loops, "temporal_ordering": order, "memory_operand_links": links}
-        foreign = imported(*map(in_order, (record["accelerator_spec"], [record["workload"]], [entry])))
+    for stem, best, links, foreign in golden(shared, imported):
         if foreign.mapping is None:  # weights stay in the PEs while sums of a buffer outside these are changed
-            assert (path.stem, "its tiles have no form here" in str(foreign.notes)) == (
-                "eyeriss_like__mbv2_dw3x3",
-                True,
-            )
+            assert stem == "eyeriss_like__mbv2_dw3x3"
+            assert "its tiles have no form here" in str(foreign.notes)
             continue
         folder = Path(foreign.notes[0].mark.file).parent
         notes: list = []
@@ -244,7 +239,7 @@ def test_memories__are_those_that_zigzag_recorded(shared, imported):
         nest = read_nest(
             entries[0], layers[0].einsum, {}, hardware.body["memories"], _sizes(array_of(hardware.body)), notes
         )
-        for operand, memories in given.items():
+        for operand, memories in best["temporal_mapping_per_operand_inner_to_outer"].items():
             inside = start = 0
             for memory in memories:
                 inside += len(memory["loops"])
@@ -256,7 +251,7 @@ def test_memories__are_those_that_zigzag_recorded(shared, imported):
                         tile_bits(nest, letter, below, start, many) * math.prod(n for _, n in nest.temporal[many:])
                         for many in (inside, nest.inside[name, letter])
                     ]
-                    assert bits[0] == bits[1], (path.stem, operand, name)
+                    assert bits[0] == bits[1], (stem, operand, name)
                 start = inside
                 counted += 1
     assert counted > 60
@@ -265,17 +260,9 @@ def test_memories__are_those_that_zigzag_recorded(shared, imported):
 def test_energy__is_that_of_zigzag_where_both_count_a_layer_alike(shared, imported):
     """Products have no window; ZigZag also reads each partial sum for the first time."""
     ratios = {}
-    for path, record, best, loops in golden(shared):
-        if "gemm" not in path.stem and "1x1" not in path.stem:
-            continue
-        order = [
-            loop for memory in best["temporal_mapping_per_operand_inner_to_outer"]["O"] for loop in memory["loops"]
-        ]
-        links = record["mapping_spec"][0]["memory_operand_links"]
-        entry = {"name": "default", "spatial_mapping": loops, "memory_operand_links": links}
-        entry["temporal_ordering"] = [[dim, int(bound)] for dim, bound in order]
-        foreign = imported(*map(in_order, (record["accelerator_spec"], [record["workload"]], [entry])))
-        ratios[path.stem] = evaluate(*foreign.loaded()).energy_pj / best["energy_pJ"]
+    for stem, best, _, foreign in golden(shared, imported):
+        if "gemm" in stem or "1x1" in stem:
+            ratios[stem] = evaluate(*foreign.loaded()).energy_pj / best["energy_pJ"]
     assert len(ratios) >= 5
     assert all(ratio <= 1.0001 for ratio in ratios.values()), ratios
     assert all(ratio > 0.98 or stem.startswith("eyeriss") for stem, ratio in ratios.items()), ratios
@@ -345,10 +332,6 @@ def test_export__of_random_machines_and_layers_says_what_it_has_no_form_for(tmp_
     assert refused > 10
 
 
-PEERS = Path(os.environ.get("ACCELSIM_PEERS", Path.home() / ".cache" / "accelsim-peers")) / "zigzag/bin/python"
-
-
-@pytest.mark.skipif(not PEERS.is_file(), reason="zigzag-dse is not installed: benchmarks/peers/setup.sh")
 def test_export__is_run_by_zigzag_with_equal_energy(tmp_path):
     """ZigZag adds the first read of each partial sum, of which each output word has one."""
     machine, layer = (
@@ -363,8 +346,7 @@ def test_export__is_run_by_zigzag_with_equal_energy(tmp_path):
     exported((machine, layer, nest), tmp_path)
     files = {"accelerator": "hardware", "mapping": "mapping", "workload": "workload"}
     request = {key: str(tmp_path / f"{name}.yaml") for key, name in files.items()} | {"dump_folder": str(tmp_path)}
-    script = Path(__file__).parents[1] / "benchmarks/peers/zigzag_live.py"
-    done = subprocess.run([PEERS, script], input=json.dumps([request]), stdout=subprocess.PIPE, text=True, check=True)
-    (answer,) = json.loads(done.stdout)
+    if (answer := ask_peer("zigzag", request)) is None:
+        pytest.skip("zigzag-dse is not installed: benchmarks/peers/setup.sh")
     first_reads = 4 * 8 * machine.energy.energy_pj("BUF", "Outputs", "read")
     assert answer["value"] == pytest.approx(evaluate(machine, layer, nest).energy_pj + first_reads, rel=1e-6)

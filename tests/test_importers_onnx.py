@@ -20,18 +20,6 @@ from accelsim.inputs.workload_reader import load_workload
 EVEN = "--mapspace", "even", "--factors", "perfect"
 
 
-@pytest.fixture
-def load(tmp_path):
-    """Save a model and load it as a workload."""
-
-    def load(model, **sizes: int):
-        path = tmp_path / "model.onnx"
-        path.write_bytes(model.SerializeToString())
-        return load_workload(path, {name: str(size) for name, size in sizes.items()})
-
-    return load
-
-
 def shapes(layers) -> dict[str, int]:
     """How often each product of matrices or convolution occurs, by bounds above 1."""
     found: dict[str, int] = {}
@@ -47,8 +35,8 @@ def weighted_macs(network) -> int:
 
 
 @pytest.mark.parametrize(("name", "make", "adds"), [("resnet50", resnet50, 16), ("mobilenet_v2", mobilenet_v2, 10)])
-def test_networks__have_the_layers_of_those_that_ship(load, name, make, adds):
-    network = load(make(batch=2))
+def test_networks__have_the_layers_of_those_that_ship(load_onnx, name, make, adds):
+    network = load_onnx(make(batch=2))
     shipped = load_workload(name, {"batch": "2"}).layers
     assert shapes(network.layers) == shapes(shipped)
     assert weighted_macs(network) == sum(layer.repeat * layer.macs for layer in shipped)
@@ -62,20 +50,20 @@ def test_networks__have_the_layers_of_those_that_ship(load, name, make, adds):
     }
 
 
-def test_weights__inside_the_model_change_nothing(load):
+def test_weights__inside_the_model_change_nothing(load_onnx):
     model = bert_block()
-    beside = load(model, batch=1, seq=8)
+    beside = load_onnx(model, batch=1, seq=8)
     for tensor in model.graph.initializer:
         if tensor.external_data:
             del tensor.external_data[:]
             tensor.data_location = 0
             tensor.raw_data = bytes(4 * math.prod(tensor.dims))
-    inside = load(model, batch=1, seq=8)
+    inside = load_onnx(model, batch=1, seq=8)
     assert (inside.layers, inside.edges) == (beside.layers, beside.edges)
 
 
-def test_bert__is_a_layer_of_the_one_that_ships(load):
-    network = load(bert_block(), batch=3, seq=20)
+def test_bert__is_a_layer_of_the_one_that_ships(load_onnx):
+    network = load_onnx(bert_block(), batch=3, seq=20)
     shipped = load_workload("bert_base", {"batch": "3", "seq": "20"}).layers
     assert weighted_macs(network) * 12 == sum(layer.repeat * layer.macs for layer in shipped)
     edges = {(edge.producer, edge.consumer, edge.tensor) for edge in network.edges}
@@ -88,8 +76,8 @@ def test_bert__is_a_layer_of_the_one_that_ships(load):
     assert {layer.name: sorted(layer.whole) for layer in network.layers if layer.whole}["softmax_12"] == ["Q"]
 
 
-def test_gpt2_decode__attends_to_the_cache_and_the_new_token(load):
-    network = load(gpt2_decode_block(), batch=2, past=99)
+def test_gpt2_decode__attends_to_the_cache_and_the_new_token(load_onnx):
+    network = load_onnx(gpt2_decode_block(), batch=2, past=99)
     shipped = [
         layer for layer in load_workload("gpt2_decode", {"batch": "2", "kv": "100"}).layers if layer.repeat == 12
     ]
@@ -100,9 +88,9 @@ def test_gpt2_decode__attends_to_the_cache_and_the_new_token(load):
 
 
 @pytest.mark.parametrize("operator", [False, True], ids=["expand", "attention"])
-def test_grouped_query_attention__reads_keys_once_for_a_group(load, operator):
+def test_grouped_query_attention__reads_keys_once_for_a_group(load_onnx, operator):
     """Four query heads share a head of keys: 8 x (4 seq) x seq x 128, and 8 x seq x 128 words of keys, not 32."""
-    network = load(grouped_query_attention(operator), batch=2, seq=16)
+    network = load_onnx(grouped_query_attention(operator), batch=2, seq=16)
     by_name = {layer.name.removeprefix("attention_"): layer for layer in network.layers}
     for name, dims in (("scores", {"N": 16, "K": 128}), ("context", {"N": 128, "K": 16})):
         assert by_name[name].dims == {"B": 2, "H": 8, "M": 64, **dims}
@@ -113,44 +101,44 @@ def test_grouped_query_attention__reads_keys_once_for_a_group(load, operator):
 
 
 @pytest.mark.parametrize("constant", [True, False])
-def test_left_of_a_batch__a_constant_is_weights_of_all_its_rows_and_an_input_is_none(load, constant):
+def test_left_of_a_batch__a_constant_is_weights_of_all_its_rows_and_an_input_is_none(load_onnx, constant):
     """4 x 6 times each of 3 matrices of 6 x 5."""
     g = Graph()
     left, batch = g.weight(4, 6) if constant else g.input("x", 4, 6), g.input("y", 3, 6, 5)
-    network = load(g.model(g.add("MatMul", left, batch, name="both")))
+    network = load_onnx(g.model(g.add("MatMul", left, batch, name="both")))
     (layer,) = network.layers
     assert layer.dims == ({"M": 3 * 5, "N": 4, "K": 6} if constant else {"H": 3, "M": 4, "N": 5, "K": 6})
     assert [note.done for note in network.notes] == ([] if constant else ["approximated"])
 
 
-def test_attention__with_a_past_has_its_keys_and_those_of_the_step(load):
+def test_attention__with_a_past_has_its_keys_and_those_of_the_step(load_onnx):
     """Four query heads of 8 words share two heads of keys, and of values of 16: 3 new tokens see 5 older ones too."""
     g = Graph()
     words = [g.input(name, 1, 3, size) for name, size in (("q", 4 * 8), ("k", 2 * 8), ("v", 2 * 16))]
     past = [g.input(f"past_{name}", 1, 2, 5, size) for name, size in (("k", 8), ("v", 16))]
     y = g.add("Attention", *words, "", *past, name="attention", q_num_heads=4, kv_num_heads=2)
-    scores, context = load(g.model(y, 23)).layers
+    scores, context = load_onnx(g.model(y, 23)).layers
     assert scores.dims == {"B": 1, "H": 2, "M": 2 * 3, "N": 3 + 5, "K": 8}
     assert context.dims == {"B": 1, "H": 2, "M": 2 * 3, "N": 16, "K": 3 + 5}
 
 
-def test_transposed_convolution__in_groups_has_the_channels_of_each(load):
+def test_transposed_convolution__in_groups_has_the_channels_of_each(load_onnx):
     """12 channels of inputs and 10 of outputs in two groups: each of 6 and 5, as the weights have them."""
     g = Graph()
     x = g.add("ConvTranspose", g.input("x", 1, 12, 6, 6), g.weight(12, 5, 3, 3), name="up", group=2)
-    (layer,) = load(g.model(x)).layers
+    (layer,) = load_onnx(g.model(x)).layers
     assert layer.dims == {"N": 1, "G": 2, "K": 5, "C": 6, "P": 6, "Q": 6, "R": 3, "S": 3}
     assert layer.output.words(layer.dims) == 10 * 8 * 8
 
 
-def test_norms__of_an_instance_need_all_but_the_batch_at_once(load):
+def test_norms__of_an_instance_need_all_but_the_batch_at_once(load_onnx):
     g = Graph()
     x = g.add("InstanceNormalization", g.input("x", 2, 4, 6, 6), g.weight(4), g.weight(4), name="norm")
-    (layer,) = load(g.model(x)).layers
+    (layer,) = load_onnx(g.model(x)).layers
     assert layer.whole == {"C", "P", "Q"}
 
 
-def test_convolutions__of_every_kind(load):
+def test_convolutions__of_every_kind(load_onnx):
     """Grouped, dilated with uneven padding, transposed, over one axis; pooling that leaves rows over."""
     g = Graph()
     x = g.input("x", 1, 8, 20, 20)
@@ -159,7 +147,7 @@ def test_convolutions__of_every_kind(load):
     x = g.add("ConvTranspose", x, g.weight(12, 5, 4, 4), name="up", strides=[2, 2])
     x = g.add("Conv", x, g.weight(3, 5, 1, 1), name="last")
     x = g.add("Reshape", x, g.numbers(1, 3, -1))
-    network = load(g.model(g.add("Conv", x, g.weight(2, 3, 5), name="row", pads=[2, 2])))
+    network = load_onnx(g.model(g.add("Conv", x, g.weight(2, 3, 5), name="row", pads=[2, 2])))
     dims = {layer.name: layer.dims for layer in network.layers}
     assert dims["grouped"] == {"N": 1, "G": 2, "K": 6, "C": 4, "P": 20, "Q": 22, "R": 3, "S": 3}
     assert dims["pool"] == {"N": 1, "C": 12, "P": 9, "Q": 10, "R": 3, "S": 3}
@@ -173,21 +161,21 @@ def test_convolutions__of_every_kind(load):
     ]  # the last one reads an image as one row, which is another shape for a window
 
 
-def test_transposed_convolution__that_is_cropped_says_so_and_feeds_nobody(load):
+def test_transposed_convolution__that_is_cropped_says_so_and_feeds_nobody(load_onnx):
     g = Graph()
     x = g.add("ConvTranspose", g.input("x", 1, 4, 6, 6), g.weight(4, 4, 4, 4), name="up", strides=[2, 2], pads=[1] * 4)
-    network = load(g.model(g.add("Conv", x, g.weight(2, 4, 1, 1), name="last")))
+    network = load_onnx(g.model(g.add("Conv", x, g.weight(2, 4, 1, 1), name="last")))
     assert (len(network.layers), network.edges) == (2, ())
     assert str(network.notes[0]).startswith("up (ConvTranspose): approximated: its output is counted before padding")
 
 
-def test_nodes__that_are_not_counted_are_named(load):
+def test_nodes__that_are_not_counted_are_named(load_onnx):
     g = Graph()
     x = g.input("x", 1, 4, 6, 6, 6, 6)
     y = g.add("Conv", x, g.weight(4, 4, 3, 3, 3, 3), name="volume")
     z = g.add("NonZero", x, name="odd")
     w = g.add("MatMul", g.add("Flatten", x), g.weight(4 * 1296, 3), name="linear")
-    network = load(g.model(g.add("Tile", g.add("Tanh", w, name="act"), g.numbers(2, 2), name="tile")))
+    network = load_onnx(g.model(g.add("Tile", g.add("Tanh", w, name="act"), g.numbers(2, 2), name="tile")))
     assert [layer.name for layer in network.layers] == ["linear"]
     assert [(note.node, note.done) for note in network.notes] == [
         *(("volume", "skipped"), ("odd", "skipped"), ("act", "folded"), ("tile", "skipped"))
@@ -261,7 +249,7 @@ def test_files__that_are_no_model(run, tmp_path, content, said):
         assert said in err
 
 
-def test_onnx__missing_is_said_with_what_to_install(monkeypatch, load):
+def test_onnx__missing_is_said_with_what_to_install(monkeypatch, load_onnx):
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.setitem(sys.modules, "onnx.shape_inference", None)
     with pytest.raises(AccelsimError, match=r"pip install 'accelsim\[onnx\]'"):
@@ -289,34 +277,34 @@ def test_import__takes_models_only(run, tmp_path):
         ([5, 0, 0, 0], 2, False),
     ],
 )
-def test_windows__padded_further_than_they_reach_have_no_edge(load, kind, pads, dilation, fed):
+def test_windows__padded_further_than_they_reach_have_no_edge(load_onnx, kind, pads, dilation, fed):
     """A kernel of 3 x 5 reaches 2 rows and 4 columns beyond the image, or twice as far."""
     g = Graph()
     x = g.add("Conv", g.input("x", 1, 4, 20, 20), g.weight(4, 4, 1, 1), name="before")
     operands = [g.weight(2, 4, 3, 5)] if kind == "Conv" else []
     keys = {"kernel_shape": [3, 5], "pads": pads, "dilations": [dilation] * 2}
     x = g.add(kind, x, *operands, name="window", **keys)
-    network = load(g.model(x, opset=19))
+    network = load_onnx(g.model(x, opset=19))
     assert [(e.producer, e.consumer) for e in network.edges] == ([("before", "window")] if fed else [])
 
 
-def test_strides_and_dilations__are_those_of_their_axis(load):
+def test_strides_and_dilations__are_those_of_their_axis(load_onnx):
     """Rows move by 1 and 2, columns by 3 and 4."""
     g = Graph()
     keys = {"strides": [1, 3], "dilations": [2, 4]}
     g.add("Conv", g.input("x", 1, 4, 40, 60), g.weight(2, 4, 2, 3), name="conv", **keys)
     made = g.add("MaxPool", "x", name="pool", kernel_shape=[2, 3], **keys)
-    for layer in load(g.model(made)).layers:
+    for layer in load_onnx(g.model(made)).layers:
         inputs = next(tensor for tensor in layer.tensors if tensor.name == "Inputs")
         assert [dict(rank) for rank in inputs.ranks[-2:]] == [{"P": 1, "R": 2}, {"Q": 3, "S": 4}]
         assert (layer.dims["P"], layer.dims["Q"]) == (38, 18)
 
 
 @pytest.mark.parametrize("turned", [{}, {"transA": 1}, {"transB": 1}, {"transA": 1, "transB": 1}], ids=str)
-def test_gemm__operands_may_be_transposed(load, turned):
+def test_gemm__operands_may_be_transposed(load_onnx, turned):
     g = Graph()
     a, b = (7, 4) if turned.get("transA") else (4, 7), (5, 7) if turned.get("transB") else (7, 5)
-    (layer,) = load(g.model(g.add("Gemm", g.input("x", *a), g.weight(*b), name="one", **turned))).layers
+    (layer,) = load_onnx(g.model(g.add("Gemm", g.input("x", *a), g.weight(*b), name="one", **turned))).layers
     assert layer.dims == {"M": 4, "N": 5, "K": 7}
 
 
@@ -330,17 +318,17 @@ def _convolution(**changed):
     ("changed", "attribute"),
     [({"pads": 1}, "pads"), ({"group": "x"}, "group"), ({"group": 0}, "group"), ({"strides": [0, 1]}, "strides")],
 )
-def test_nodes__that_onnx_does_not_allow_are_refused(load, changed, attribute):
+def test_nodes__that_onnx_does_not_allow_are_refused(load_onnx, changed, attribute):
     with pytest.raises(AccelsimError, match=rf"node c \(Conv\): its attribute {attribute} is not what ONNX has there"):
-        load(_convolution(**changed))
+        load_onnx(_convolution(**changed))
 
 
 @pytest.mark.parametrize("ends", ["input", "output"])
-def test_nodes__that_lack_an_end_are_refused(load, ends):
+def test_nodes__that_lack_an_end_are_refused(load_onnx, ends):
     model = _convolution()
     model.graph.node[0].ClearField(ends)
     with pytest.raises(AccelsimError, match=r"node c \(Conv\): it lacks an input or an output"):
-        load(model)
+        load_onnx(model)
 
 
 @pytest.mark.parametrize("where", [b"a_name", b"Conv", b"image", b"OPEN"])
@@ -365,11 +353,11 @@ def test_import__a_text_that_is_not_utf8_is_refused(run, tmp_path, where):
         ("bmk,bkn->bmn", (1, 3, 5), (2, 5, 7), "", ["mk", "bkn", "bmn"]),
     ],
 )
-def test_einsum__is_one_with_the_letters_of_its_equation(load, equation, left, right, constant, tensors):
+def test_einsum__is_one_with_the_letters_of_its_equation(load_onnx, equation, left, right, constant, tensors):
     """Weights are constant; what is there once for all of a dimension is read once."""
     graph, sizes = Graph(), {"left": left, "right": right}
     made = [graph.weight(*sizes[name]) if name == constant else graph.input(name, *sizes[name]) for name in sizes]
-    (layer,) = load(graph.model(graph.add("Einsum", *made, equation=equation))).layers
+    (layer,) = load_onnx(graph.model(graph.add("Einsum", *made, equation=equation))).layers
     by_role = {tensor.role: tensor for tensor in layer.tensors}
     assert ["".join(dim for dim in layer.dims if dim in by_role[role].dims) for role in by_role] == [
         "".join(dim for dim in layer.dims if dim in text) for text in tensors
@@ -381,19 +369,19 @@ def test_einsum__is_one_with_the_letters_of_its_equation(load, equation, left, r
     assert {dim: layer.dims[dim] for dim in "mknq" if dim in bounds} == {d: bounds[d] for d in "mknq" if d in bounds}
 
 
-def test_einsum__that_is_no_product_of_two_is_left_out_with_its_reason(load):
+def test_einsum__that_is_no_product_of_two_is_left_out_with_its_reason(load_onnx):
     graph = Graph()
     made = graph.add("Einsum", graph.input("x", 4, 4), graph.input("y", 4, 4), equation="ii,ij->j")
     with pytest.raises(AccelsimError, match=r"can be counted; .*'ii,ij->j' is no product of two operands"):
-        load(graph.model(made))
+        load_onnx(graph.model(made))
 
 
-def test_convolution__over_three_axes_is_an_einsum(load):
+def test_convolution__over_three_axes_is_an_einsum(load_onnx):
     """4 groups of 2 filters of 2 channels x 2 x 3 x 3 taps, on 3 x 4 x 4 points: steps of 1, 2 and 2."""
     graph = Graph()
     keys = {"kernel_shape": [2, 3, 3], "strides": [1, 2, 2], "pads": [0, 1, 1] * 2, "group": 4}
     made = graph.add("Conv", graph.input("x", 1, 8, 4, 8, 8), graph.weight(8, 2, 2, 3, 3), **keys)
-    (layer,) = load(graph.model(made)).layers
+    (layer,) = load_onnx(graph.model(made)).layers
     assert layer.macs == 4 * 2 * 2 * (2 * 3 * 3) * (3 * 4 * 4)
     words = {tensor.role: math.prod(layer.dims[dim] for dim in tensor.dims) for tensor in layer.tensors}
     assert (words["Weights"], words["Outputs"]) == (8 * 2 * 2 * 3 * 3, 8 * 3 * 4 * 4)
@@ -420,11 +408,11 @@ def test_import__sizes_that_no_count_could_hold_are_refused(run, tmp_path, image
     assert said in line
 
 
-def test_nodes__of_a_version_that_onnx_has_not_yet_are_those_of_its_newest(load):
+def test_nodes__of_a_version_that_onnx_has_not_yet_are_those_of_its_newest(load_onnx):
     model = _convolution()
     model.opset_import[0].version = 2**60
     with pytest.raises(AccelsimError, match="no node of the model is a layer that can be counted"):
-        load(model)
+        load_onnx(model)
 
 
 def test_densities__are_those_of_the_weights(tmp_path):

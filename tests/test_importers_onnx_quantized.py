@@ -20,18 +20,6 @@ SAMPLES = REPOSITORY.parent / "shared" / "cases" / "turn3" / "onnx_quantised"
 INT4, INT8, UINT8, INT16, INT32 = (getattr(TensorProto, n) for n in ("INT4", "INT8", "UINT8", "INT16", "INT32"))
 
 
-@pytest.fixture
-def load(tmp_path):
-    """Save a model and load it as a workload."""
-
-    def load(model, **sizes: object):
-        path = tmp_path / "model.onnx"
-        path.write_bytes(model.SerializeToString())
-        return load_workload(path, {name: str(size) for name, size in sizes.items()})
-
-    return load
-
-
 class Quantized(Graph):
     """A graph whose nodes may be of onnxruntime, and whose constants have types."""
 
@@ -66,13 +54,13 @@ def widths(layer) -> tuple[int, ...]:
     return *(t.bits for t in layer.tensors if not t.output), layer.output.bits, layer.output.psum_bits
 
 
-def test_qlinear_conv__is_the_convolution_of_its_integers(load):
+def test_qlinear_conv__is_the_convolution_of_its_integers(load_onnx):
     g = Quantized()
     x = g.input("x", 1, 16, 28, 28, kind=UINT8)
     y = g.add(
         "QLinearConv", x, *g.scale(), g.constant(INT8, 32, 8, 3, 3), *g.scale(INT8), *g.scale(), name="c", group=2
     )
-    network = load(g.model(y))
+    network = load_onnx(g.model(y))
     (layer,) = network.layers
     assert layer.dims == {"N": 1, "G": 2, "K": 16, "C": 8, "P": 26, "Q": 26, "R": 3, "S": 3}
     assert {t.role: t.bits for t in layer.tensors} == {"Weights": 8, "Inputs": 8, "Outputs": 8}
@@ -84,7 +72,7 @@ def test_qlinear_conv__is_the_convolution_of_its_integers(load):
 @pytest.mark.parametrize(
     ("kind", "sums"), [("QLinearMatMul", (8, 8, 16, 32)), ("MatMulInteger", (8, 8, 32, 32)), ("QGemm", (8, 8, 16, 32))]
 )
-def test_products__of_integers_have_the_bits_of_what_they_read_and_write(load, kind, sums):
+def test_products__of_integers_have_the_bits_of_what_they_read_and_write(load_onnx, kind, sums):
     g = Quantized()
     x, w = g.input("x", 4, 7, kind=UINT8), g.constant(INT8, 7, 5)
     made = {
@@ -92,7 +80,7 @@ def test_products__of_integers_have_the_bits_of_what_they_read_and_write(load, k
         "MatMulInteger": (x, w, g.scale()[1], g.scale(INT8)[1]),
         "QGemm": (x, *g.scale(), w, *g.scale(INT8), g.constant(INT32, 5), *g.scale(INT16)),
     }
-    (layer,) = load(g.model(g.add(kind, *made[kind], name="one"))).layers
+    (layer,) = load_onnx(g.model(g.add(kind, *made[kind], name="one"))).layers
     assert layer.dims == {"M": 4, "N": 5, "K": 7}
     assert widths(layer) == sums
 
@@ -119,9 +107,9 @@ def in_pairs(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def test_resnet50__of_pairs_around_floats_has_its_layers_with_8_bits(load):
+def test_resnet50__of_pairs_around_floats_has_its_layers_with_8_bits(load_onnx):
     """Before a convolution stands a pair; sums and the pooling read floats."""
-    network = load(in_pairs(resnet50(batch=1)))
+    network = load_onnx(in_pairs(resnet50(batch=1)))
     layers = {layer.name: layer for layer in network.layers}
     assert shapes(network.layers) == shapes(load_workload("resnet50", {"batch": "1"}).layers)
     products = [layer for layer in network.layers if layer.operation == "multiply_add"]
@@ -131,14 +119,14 @@ def test_resnet50__of_pairs_around_floats_has_its_layers_with_8_bits(load):
     assert all(layer.output.bits == (8 if readers.get(layer.name) == "multiply_add" else 16) for layer in products)
 
 
-def test_outputs__have_the_bits_of_the_only_pair_that_reads_them(load):
+def test_outputs__have_the_bits_of_the_only_pair_that_reads_them(load_onnx):
     """After `Relu` of the first, and of the second a reader of floats too; `bits` are those of floats."""
     g = Quantized()
     x = g.qdq(g.input("x", 1, 4, 6, 6))
     first = g.add("Conv", x, g.dequantized(INT4, 4, 4, 1, 1), name="first")
     second = g.add("Conv", g.qdq(g.add("Relu", first)), g.dequantized(INT8, 4, 4, 1, 1), name="second")
     third = g.add("Conv", g.qdq(second, INT16), g.dequantized(INT8, 4, 4, 1, 1), name="third")
-    network = load(g.model(g.add("Add", third, second, name="sum")), bits=12)
+    network = load_onnx(g.model(g.add("Add", third, second, name="sum")), bits=12)
     found = {layer.name: widths(layer) for layer in network.layers}
     assert found == {
         "first": (4, 8, 8, 32),
@@ -147,28 +135,28 @@ def test_outputs__have_the_bits_of_the_only_pair_that_reads_them(load):
         "sum": (12, 12, 12, 12),
     }
     assert [(e.producer, e.consumer) for e in network.edges][:2] == [("first", "second"), ("second", "third")]
-    wide = {layer.name: layer.output.psum_bits for layer in load(g.model("sum_out"), bits=48).layers}
+    wide = {layer.name: layer.output.psum_bits for layer in load_onnx(g.model("sum_out"), bits=48).layers}
     assert wide == {"first": 32, "second": 48, "third": 48, "sum": 48}
 
 
-def test_weights__of_4_bits_multiply_floats(load):
+def test_weights__of_4_bits_multiply_floats(load_onnx):
     """`MatMulNBits` packs two weights in a byte; a half pair of INT4 is the same to a product."""
     g = Quantized()
     packed = g.constant(UINT8, 5, 1, 16)
     y = g.add("MatMulNBits", g.input("x", 3, 32), packed, g.constant(TensorProto.FLOAT, 5), name="a", K=32, N=5, bits=4)
     made = g.model(g.add("MatMul", y, g.dequantized(INT4, 5, 6), name="b"))
-    layers = load(made).layers
+    layers = load_onnx(made).layers
     assert [layer.dims for layer in layers] == [{"M": 3, "N": 5, "K": 32}, {"M": 3, "N": 6, "K": 5}]
     assert [widths(layer) for layer in layers] == [(16, 4, 16, 16)] * 2
 
 
-def test_ranges__found_as_the_model_runs_are_a_pass_over_all_words(load):
+def test_ranges__found_as_the_model_runs_are_a_pass_over_all_words(load_onnx):
     """As `quantize_dynamic` writes: the product is an int32, and a product of scales makes it a float."""
     g = Quantized()
     x = g.add("DynamicQuantizeLinear", g.input("x", 4, 7), name="range", outputs=3)
     y = g.add("MatMulInteger", x, g.constant(INT8, 7, 5), "range_out2", g.scale(INT8)[1], name="one")
     scale = g.add("Mul", "range_out1", g.scale()[0], name="scales")
-    network = load(g.model(g.add("Mul", g.add("Cast", y, to=TensorProto.FLOAT), scale, name="back")))
+    network = load_onnx(g.model(g.add("Mul", g.add("Cast", y, to=TensorProto.FLOAT), scale, name="back")))
     first, second = network.layers
     assert (first.name, first.operation, first.whole, widths(first)) == ("range", "normalize", {"M", "N"}, (16, 8, 8))
     assert (second.name, second.dims, widths(second)) == ("one", {"M": 4, "N": 5, "K": 7}, (8, 8, 16, 32))
@@ -176,7 +164,7 @@ def test_ranges__found_as_the_model_runs_are_a_pass_over_all_words(load):
     assert "scales" not in {note.node for note in network.notes}
 
 
-def test_operators__of_onnxruntime_are_those_of_floats(load):
+def test_operators__of_onnxruntime_are_those_of_floats(load_onnx):
     g = Quantized()
     x, z = g.input("x", 1, 4, 6, 6, kind=UINT8), g.input("z", 1, 4, 6, 6, kind=UINT8)
     s = g.scale()
@@ -187,7 +175,7 @@ def test_operators__of_onnxruntime_are_those_of_floats(load):
     y = g.add("QLinearLeakyRelu", y, *s, *s, name="leak")
     g.add("QLinearGlobalAveragePool", y, *s, *s, name="late", channels_last=1)
     y = g.add("QLinearGlobalAveragePool", y, *s, *s, name="all")
-    network = load(g.model(g.add("QLinearSoftmax", g.add("Flatten", y), *s, *s, name="shares", axis=1)))
+    network = load_onnx(g.model(g.add("QLinearSoftmax", g.add("Flatten", y), *s, *s, name="shares", axis=1)))
     found = {layer.name: (layer.operation, *widths(layer)) for layer in network.layers}
     assert found == {
         **{"add": ("add", 8, 8, 8, 8), "mul": ("multiply", 8, 8, 8, 8), "mean": ("add", 8, 8, 32)},
@@ -214,12 +202,12 @@ def recurrent(kind: str, x: tuple[int, ...], hidden: int, ways: int, turned: boo
 @pytest.mark.parametrize("ways", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("layout", [0, 1])
 @pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
-def test_recurrent__layers_have_the_products_of_each_step(load, kind, gates, layout, ways):
+def test_recurrent__layers_have_the_products_of_each_step(load_onnx, kind, gates, layout, ways):
     """Each of 5 steps multiplies, in each direction, for each of 2 sequences, gates x 6 rows of 3 + 6 words."""
     many, x = (2 if ways == "bidirectional" else 1), (2, 5, 3) if layout else (5, 2, 3)
     g = recurrent(kind, x, 6, many, hidden_size=6, layout=layout, direction=ways)
     rows = g.add("Reshape", "cell_out", g.numbers(10, 6 * many))
-    network = load(g.model(g.add("MatMul", rows, g.weight(6 * many, 4), name="after")))
+    network = load_onnx(g.model(g.add("MatMul", rows, g.weight(6 * many, 4), name="after")))
     walked = 0
     for _step in range(5):
         for _way in range(many):
@@ -236,7 +224,7 @@ def test_recurrent__layers_have_the_products_of_each_step(load, kind, gates, lay
     assert sum(line.repeat * len(line.layers) for line in find_lines(network).lines) == many * (1 + 5 + 5) + 1
 
 
-def test_recurrent__layers_may_give_their_last_state_and_begin_with_one(load):
+def test_recurrent__layers_may_give_their_last_state_and_begin_with_one(load_onnx):
     """The hidden size is that of the weights; what makes the first state feeds the product of states."""
     g = Quantized()
     start = g.add("MatMul", g.input("s", 1, 2, 4), g.weight(4, 6), name="start")
@@ -244,7 +232,7 @@ def test_recurrent__layers_may_give_their_last_state_and_begin_with_one(load):
     g.add("GRU", x, g.weight(1, 18, 3), g.weight(1, 18, 6), "", g.numbers(5, 3), start, name="cell", outputs=2)
     g.nodes[-1].output[0] = ""
     last = g.add("MatMul", g.add("Squeeze", "cell_out1", g.numbers(0)), g.weight(6, 4), name="last")
-    network = load(g.model(last))
+    network = load_onnx(g.model(last))
     edges = {(e.producer, e.consumer) for e in network.edges}
     assert edges == {
         ("start", "cell_state"),
@@ -258,9 +246,9 @@ def test_recurrent__layers_may_give_their_last_state_and_begin_with_one(load):
     ]
 
 
-def test_recurrent__weights_of_onnxruntime_are_turned(load):
+def test_recurrent__weights_of_onnxruntime_are_turned(load_onnx):
     """Weights of 8 bit multiply floats."""
-    network = load(recurrent("DynamicQuantizeLSTM", (5, 2, 3), 6, 1, turned=True, hidden_size=6).model("cell_out"))
+    network = load_onnx(recurrent("DynamicQuantizeLSTM", (5, 2, 3), 6, 1, turned=True, hidden_size=6).model("cell_out"))
     taken, state, gates = network.layers
     assert (taken.dims, state.dims) == ({"M": 10, "N": 24, "K": 3}, {"M": 2, "N": 24, "K": 6})
     assert (widths(taken), widths(state), gates.repeat) == ((16, 8, 16, 16), (16, 16, 16, 16), 5)
@@ -314,9 +302,9 @@ def broken(kind: str) -> onnx.ModelProto:
         ("shape", r"the model gives no shape of its input x; export it with one"),
     ],
 )
-def test_models__that_are_broken_are_refused_at_the_node(load, kind, said):
+def test_models__that_are_broken_are_refused_at_the_node(load_onnx, kind, said):
     with pytest.raises(AccelsimError, match=said):
-        load(broken(kind))
+        load_onnx(broken(kind))
 
 
 @pytest.mark.parametrize(("zero", "density"), [([3], "uniform, 0.75"), ([0], None), ([3, 0], None)])

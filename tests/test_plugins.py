@@ -66,45 +66,40 @@ def test_example__is_installed_and_imports_estimates_and_exports(tmp_path):
     assert "DRAM" in text
 
 
+FAILED = "mine (of mine 0.1) failed: "
+CONVERT = "class Mine:\n  recognizes = lambda p, t: True\n  "
+ESTIMATE = "def Mine(component): return "
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("def convert(paths): raise ValueError('no')", "mine (of mine 0.1) failed: ValueError: no"),
-        ("def convert(paths): return 3", "mine (of mine 0.1) failed: TypeError: 'int' object is not iterable"),
-        ("def convert(paths): return {'machine': {}}", "its importer returned machine; it may return architecture, "),
-        ("def convert(paths): return {'architecture': {'name': 'a'}}", "no valid architecture comes of it: "),
-        ("import nothing_of_this_name", "mine (of mine 0.1) failed: ModuleNotFoundError: "),
+        (f"{CONVERT}def convert(paths): raise ValueError('no')", f"{FAILED}ValueError: no"),
+        (f"{CONVERT}def convert(paths): return 3", f"{FAILED}TypeError: 'int' object is not iterable"),
+        (f"{CONVERT}def convert(paths): return {{'machine': {{}}}}", "its importer returned machine; it may return "),
+        (f"{CONVERT}def convert(paths): return {{'architecture': {{'name': 'a'}}}}", "no valid architecture comes of"),
+        (f"{CONVERT}import nothing_of_this_name", f"{FAILED}ModuleNotFoundError: "),
+        (f"{ESTIMATE}{{'read': 1, 'write': 1}}", "no energy for 'compute' here, and the energy table 'mine' has none"),
+        (f"{ESTIMATE}{{'read': -1}}", "gives no energy or area for 'dram': read: -1.0; numbers from 0 on"),
+        (f"{ESTIMATE}{{'read': 1 / 0}}", f"{FAILED}ZeroDivisionError: division by zero"),
+        (f"{ESTIMATE}None", f"{FAILED}AttributeError"),
     ],
 )
-def test_importer__that_fails_is_named(package, tmp_path, capsys, source, said):
-    package({"importers": "Importer"}, f"class Importer:\n  recognizes = lambda p, t: True\n  {source}\n")
+def test_plugin__that_fails_is_named_an_estimator_at_the_component(package, tmp_path, capsys, source, said):
+    estimates = source.startswith(ESTIMATE)
+    package({"estimators" if estimates else "importers": "Mine"}, f"{source}\n")
     (tmp_path / "design.txt").write_text("something\n")
-    assert cli.main(["import", str(tmp_path / "design.txt")]) == 2
-    assert said in capsys.readouterr().err
+    (tmp_path / "m.yaml").write_text(MACHINE)
+    assert cli.main(["check", str(tmp_path / "m.yaml")] if estimates else ["import", str(tmp_path / "design.txt")]) == 2
+    told = capsys.readouterr().err
+    assert said in " ".join(told.split())
+    assert re.search("m.yaml:[56]:", told) or not estimates
 
 
 def test_importer__is_not_asked_about_what_others_read(package, capsys):
     package({"importers": "Importer"}, "class Importer:\n  def recognizes(path, text): raise ValueError('asked')\n")
     assert cli.main(["check", str(REPOSITORY / "arch" / "eyeriss.yaml")]) == 0
     assert "asked" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("returned", "said"),
-    [
-        ("{'read': 1, 'write': 1}", "no energy for 'compute' here, and the energy table 'mine' has none either"),
-        ("{'read': -1}", "mine (of mine 0.1) gives no energy or area for 'dram': read: -1.0; numbers from 0 on"),
-        ("{'read': 1 / 0}", "mine (of mine 0.1) failed: ZeroDivisionError: division by zero"),
-        ("None", "mine (of mine 0.1) failed: AttributeError"),
-    ],
-)
-def test_estimator__that_fails_is_named_at_the_component(package, tmp_path, capsys, returned, said):
-    package({"estimators": "estimate"}, f"def estimate(component): return {returned}\n")
-    (tmp_path / "m.yaml").write_text(MACHINE)
-    assert cli.main(["check", str(tmp_path / "m.yaml")]) == 2
-    told = capsys.readouterr().err
-    assert re.search("m.yaml:[56]:", told)
-    assert said in " ".join(told.split())
 
 
 def test_estimator__gives_energies_with_its_package_as_source(package, tmp_path, capsys):

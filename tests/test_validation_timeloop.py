@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.importers.documents import Map
-from accelsim.importers.timeloop_counts import TWO_ITERATIONS, _default_words
 from accelsim.importers.timeloop_machine import Part
+from accelsim.importers.timeloop_replay import TWO_ITERATIONS, _default_words
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Tensor

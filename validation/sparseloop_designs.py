@@ -13,9 +13,17 @@ from pathlib import Path
 from accelsim.importers.documents import Map, Seq
 from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.templates import read_document
-from accelsim.importers.timeloop_counts import TWO_ITERATIONS, default_counts, whole_tiles
 from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
-from accelsim.importers.timeloop_replay import HALO, REUSE, Statistics, evaluate_holding, read_statistics
+from accelsim.importers.timeloop_replay import (
+    HALO,
+    REUSE,
+    TWO_ITERATIONS,
+    Statistics,
+    default_counts,
+    evaluate_holding,
+    read_statistics,
+    whole_tiles,
+)
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError

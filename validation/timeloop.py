@@ -18,8 +18,8 @@ from typing import Any
 
 from accelsim.importers.documents import parse
 from accelsim.importers.foreign import Foreign
-from accelsim.importers.timeloop_counts import TWO_ITERATIONS, default_counts
 from accelsim.importers.timeloop_inputs import convert
+from accelsim.importers.timeloop_replay import TWO_ITERATIONS, default_counts
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_json, read_utf8

@@ -26,8 +26,9 @@ from accelsim.gpu.gemms import LARGEST, Setup
 from accelsim.gpu.kernel import operator, time_operators
 from accelsim.gpu.network import network_kernels, product_of, too_large, turned
 from accelsim.gpu.quantised import EXPERTS, PRODUCT, experts_shapes, precision_of, precisions, product_shapes
-from accelsim.gpu.serving import Request, Split, front, misfit, refusal
+from accelsim.gpu.serving import Request, front, refusal
 from accelsim.gpu.serving import serve as serve_splits
+from accelsim.gpu.steps import Split, misfit
 from accelsim.gpu.work import serving_mode
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError
@@ -481,6 +482,7 @@ def serve(
     prefix: int = 0,
     output: int = 512,
     step_tokens: int = 8192,
+    together: bool = False,
     dtype: str = "bf16",
     cache_dtype: str = "bf16",
     skew: float = 0.0,
@@ -496,9 +498,7 @@ def serve(
         A decoder: a name of `accelsim list decoders`, a file, or Hugging Face's `config.json`.
     batch, tp, pp, ep : int or list of int
         Sequences at once; tensor, pipeline and expert parallelism. Lists make a sweep.
-    prompt, prefix, output, step_tokens : int
-        Tokens of a prompt, shared first tokens in the cache, output tokens, prompt tokens of a prefill step at most.
-    dtype, cache_dtype, skew, calibration, stack, mig
+    prompt, prefix, output, step_tokens, together, dtype, cache_dtype, skew, calibration, stack, mig
         As for `accelsim gpu serve`.
 
     Examples
@@ -514,7 +514,7 @@ def serve(
     if wide != "bf16":
         LOG.warning("%s does not compute in bf16: %s instead", device.name, wide)
     request = Request(
-        prompt=prompt, skew=skew, step_tokens=step_tokens, prefix=prefix, output=output,
+        prompt=prompt, skew=skew, step_tokens=step_tokens, prefix=prefix, output=output, in_flight=not together,
         precision=precisions()[precision_of(dtype)].name, cache_bytes=word_bytes(cache_dtype),
     )  # fmt: skip
     if request.fresh < 1:

@@ -123,20 +123,8 @@ def gpu_collective_command(arguments: argparse.Namespace) -> int:
 
 def gpu_serve_command(arguments: argparse.Namespace) -> int:
     """Time the serving of a language model on several GPUs, or many splits of it."""
-    names = (
-        "batch",
-        "tp",
-        "pp",
-        "ep",
-        "prompt",
-        "prefix",
-        "step_tokens",
-        "dtype",
-        "cache_dtype",
-        "skew",
-        "calibration",
-    )
-    given = taken(arguments, *names, "stack", "mig")
+    names = ("batch", "tp", "pp", "ep", "prompt", "prefix", "step_tokens", "together", "dtype", "cache_dtype", "skew")
+    given = taken(arguments, *names, "calibration", "stack", "mig")
     return show(arguments, gpus.serve(arguments.gpu, arguments.model, **given, output=arguments.output_tokens))
 
 

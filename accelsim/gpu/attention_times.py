@@ -286,14 +286,19 @@ def latent_shapes(
     )
 
 
+def refuse_vector(gpu: Gpu) -> None:
+    """Raise AccelsimError if a GPU has no tensor cores, on which fused attention is measured."""
+    if not can_fuse(gpu, "fp16"):
+        raise AccelsimError(f"{gpu.name}: fused attention is measured on tensor cores, which it has none of")
+
+
 def time_attention(gpu: Gpu, shapes: Shapes, *, latent: bool = False, stack: str = "") -> KernelTimes:
     """Time of fused attention [us]: decode where each sequence has one new token, else prefill.
 
     Raises AccelsimError if some of the shapes are decode and others prefill, the GPU does not multiply in their format
     on tensor cores, or no such stack was measured.
     """
-    if not can_fuse(gpu, "fp16"):
-        raise AccelsimError(f"{gpu.name}: fused attention is measured on tensor cores, which it has none of")
+    refuse_vector(gpu)
     if (shapes["query_bytes"] < BYTES["fp16"]).any() and "fp8" not in gpu.operations_per_sm_cycle:
         raise AccelsimError(f"{no_format(gpu, 'fp8')}; only the cache may be in it")
     one = shapes["tokens"] == 1

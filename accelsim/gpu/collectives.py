@@ -137,6 +137,12 @@ def collective_shapes(operation: Any, gpus: Any, size_bytes: Any, word_bytes: An
     return shapes_of({"gpus": 2, "bytes": 1}, **sizes)
 
 
+def refuse_slice(gpu: Gpu) -> None:
+    """Raise AccelsimError if a GPU is a MIG slice."""
+    if ":" in gpu.name:
+        raise AccelsimError(f"{gpu.name}: slices of GPUs have no links to others; leave --mig out")
+
+
 def time_collective(gpu: Gpu, shapes: Shapes, *, one_shot: bool = False, stack: str = "") -> KernelTimes:
     """Time of collectives [us]: of NCCL, or all-reduce of a stack's own kernels where these are faster.
 
@@ -147,8 +153,7 @@ def time_collective(gpu: Gpu, shapes: Shapes, *, one_shot: bool = False, stack: 
     >>> [round(time_us, -1) for time_us in times.time_us.tolist()]
     [20.0, 4220.0]
     """
-    if ":" in gpu.name:
-        raise AccelsimError(f"{gpu.name}: slices of GPUs have no links to others; leave --mig out")
+    refuse_slice(gpu)
     if one_shot and shapes["operation"].any():
         raise AccelsimError("one-shot kernels are measured of all_reduce alone")
     times = time_kernels(ONE_SHOT if one_shot else NCCL, gpu, shapes, stack)

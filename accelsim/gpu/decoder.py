@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.gpu.huggingface import is_configuration, read_configuration
 from accelsim.inputs import fields, library
-from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import MapNode, Node, Problems, compose_file
 
@@ -30,8 +30,29 @@ class Experts:
 
 
 @dataclass(frozen=True, slots=True)
+class Sliding:
+    """Layers in which a token attends to the last `window` ones alone."""
+
+    window: int
+    layers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Layers of linear attention, whose state takes the place of the cache (gated delta rule)."""
+
+    layers: int
+    key_heads: int
+    value_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decoder:
-    """A decoder of equal layers; `ffn` is 0 where all have experts, `latent_queries` where queries have no vector."""
+    """A decoder whose layers differ at most in their attention, and the first ones in having no experts.
+
+    `ffn` is 0 where all have experts, `latent_queries` where queries have no latent vector.
+    """
 
     name: str
     layers: int
@@ -46,6 +67,8 @@ class Decoder:
     experts: Experts | None
     latent: bool
     latent_queries: int
+    sliding: Sliding | None = None
+    linear: Linear | None = None
     left: tuple[str, ...] = ()  # what another tool's configuration says and no field here does, each with its place
 
     @property
@@ -57,8 +80,8 @@ class Decoder:
 _EXPERTS: Keys = {
     "count": Key(fields.positive_int, "experts per layer"),
     "top": Key(fields.positive_int, "experts per token"),
-    "inter": Key(fields.positive_int, "intermediate width of an expert", unit="words"),
-    "shared": Key(fields.count, "additional experts that every token uses", "0"),
+    "inter": Key(fields.positive_int, "width of an expert", unit="words"),
+    "shared": Key(fields.count, "experts of all", "0"),
     "dense_layers": Key(fields.count, "first layers without experts", "0"),
 }
 
@@ -75,24 +98,52 @@ def _experts(node: Node, problems: Problems) -> Experts | None:
     return Experts(**found)
 
 
+_SLIDING: Keys = {
+    "window": Key(fields.positive_int, "tokens seen", unit="tokens"),
+    "layers": Key(fields.positive_int, "such layers"),
+}
+_LINEAR: Keys = {
+    "layers": Key(fields.positive_int, "such layers"),
+    "key_heads": Key(fields.positive_int, "key heads"),
+    "value_heads": Key(fields.positive_int, "heads of values"),
+    "head_size": Key(fields.positive_int, "width of a head", unit="words"),
+}
+
+
+_Part = TypeVar("_Part", Sliding, Linear)
+
+
+def _layers(keys: Keys, made: type[_Part]) -> Formed[_Part]:
+    """Reader of what some layers have instead of attention to all tokens."""
+
+    def read(node: Node, problems: Problems) -> _Part | None:
+        before, part = len(problems), Fields(node, problems, keys)
+        found = {name: part.value(name, 0) for name in keys}
+        return made(**found) if len(problems) == before and part.readable else None
+
+    return Formed(read, keys_form(keys))
+
+
 _DECODER: Keys = {
     "name": Key(fields.name, "its name"),
-    "layers": Key(fields.positive_int, "number of layers"),
+    "layers": Key(fields.positive_int, "how many"),
     "hidden": Key(fields.positive_int, "width of a token", unit="words"),
     "heads": Key(fields.positive_int, "query heads"),
     "kv_heads": Key(fields.positive_int, "key-value heads", "as `heads`"),
     "head_size": Key(fields.positive_int, "width of a head", "`hidden` / `heads`", "words"),
-    "ffn": Key(fields.positive_int, "width of the feed-forward network", "none, if all layers have experts", "words"),
-    "gated": Key(fields.boolean, "two GEMMs before the activation, as in SwiGLU", "true"),
+    "ffn": Key(fields.positive_int, "width of the network", "none, if all have experts", "words"),
+    "gated": Key(fields.boolean, "two GEMMs before the activation", "true"),
     "vocabulary": Key(fields.positive_int, "size of the vocabulary"),
-    "tied": Key(fields.boolean, "the output layer shares the weights of the embedding", "false"),
-    "experts": Key(_experts, "mixture of experts (MoE) instead of the feed-forward network", "none"),
+    "tied": Key(fields.boolean, "output layer is the embedding", "false"),
+    "experts": Key(_experts, "mixture of experts", "none"),
     "latent": Key(
         fields.boolean,
-        "latent attention (MLA) as in DeepSeek-V2 and V3: 512 words of keys and values, 64 of the position",
+        "latent attention (MLA) of DeepSeek: 512 + 64 words a token",
         "true with `latent_queries`",
     ),
-    "latent_queries": Key(fields.positive_int, "width of the latent vector of queries", "none", "words"),
+    "latent_queries": Key(fields.positive_int, "latent width of queries", "none", "words"),
+    "sliding": Key(_layers(_SLIDING, Sliding), "sliding windows", "none"),
+    "linear": Key(_layers(_LINEAR, Linear), "linear attention (gated delta rule)", "none"),
 }
 _DEFAULTS = {"gated": True, "tied": False, "latent": False, "latent_queries": 0}
 DECODER_FORM: Form = keys_form(_DECODER)
@@ -138,6 +189,12 @@ def read_decoder(body: Node, problems: Problems) -> Decoder | None:
     if experts and experts.dense_layers > values["layers"]:
         what = f"{experts.dense_layers} dense_layers, of {values['layers']} layers"
         problems.add(top.entries["experts"], what, "write at most as many")
+    others = [key for key in ("sliding", "linear") if values[key]]
+    if sum(values[key].layers for key in others) > values["layers"]:
+        what = f"more layers than the {values['layers']} that there are"
+        problems.add(top.entries[others[-1]], what, "write at most as many")
+    if values["sliding"] and (values["latent"] or values["latent_queries"]):
+        problems.add(top.entries["sliding"], "latent attention is modelled without windows", "leave it out")
     dense = experts is None or experts.dense_layers > 0
     if dense != (values["ffn"] is not None):
         what = "'ffn' is missing" if dense else "no layer has an 'ffn': all have experts"

@@ -134,6 +134,10 @@ def shapes_of(least: Mapping[str, float], **sizes: Any) -> dict[str, Floats]:
     return dict(zip(sizes, arrays, strict=True))
 
 
+LONGEST_FLOOR_US = 15.0
+"""Time of the smallest kernel above which launches set it: in CUDA graphs 3 to 9 us were measured, else 18 to 210."""
+
+
 @dataclass(frozen=True, slots=True)
 class FittedSet:
     """Constants of a kind, and what they were fitted to; empty names mean all of them."""
@@ -148,11 +152,27 @@ class FittedSet:
     own: tuple[str, ...]
 
     @property
+    def launched_apart(self) -> bool:
+        """Whether these kernels were measured outside CUDA graphs, so that their launches set the time."""
+        return self.values.get("floor_us", 0.0) > LONGEST_FLOOR_US
+
+    @property
+    def software(self) -> str:
+        """Whose kernels they are."""
+        return self.stack.partition("/")[0].casefold()
+
+    @property
     def text(self) -> str:
         """What they were fitted to, in words."""
         stack = self.stack.removeprefix("/")
         kernels = f"{stack}{', ' if self.variant else ''}{self.variant}" if stack else "all stacks"
         return f"{self.rows} kernels of {kernels} on {', '.join(self.gpus)}"
+
+
+def _replayed(sets: list[FittedSet], variant: str) -> list[FittedSet]:
+    """Those measured in CUDA graphs, if one of them has the variant."""
+    found = [one for one in sets if not one.launched_apart]
+    return found if any(one.variant == variant for one in found) else sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,23 +185,40 @@ class Fitted:
         """Constants for a stack and variant on a GPU: fitted to its family, or else to others.
 
         `stack`: a name as tables have it, or the software alone, such as `vllm`, of which the kernel counts that was
-        measured most; by default, that of the stack that was measured most on the family. An empty name stands for all
+        measured most; by default, that of the stack that was measured most on the family. Kernels that were launched
+        apart stand only where their full name asks for them, as servers replay graphs. An empty name stands for all
         stacks together. Raises AccelsimError if there is no such stack.
         """
         own = [one for one in self.sets if one.stack.strip("/") == one.stack != ""]
-        own = own if stack is None else self._of_stack(stack)
+        own = _replayed(own, variant) if stack is None else self._of_stack(stack, variant)
         near = {"": 1, operand_path(gpu): 2, link_of(gpu): 2, family(gpu): 3}
         if not own or (stack is None and all(one.family != family(gpu) for one in own)):
             own = [one for one in self.sets if not one.stack]
         return max(own, key=lambda one: (near.get(one.family, 0), one.variant == variant, not one.variant, one.rows))
 
-    def _of_stack(self, stack: str) -> list[FittedSet]:
+    def kernels(self, gpu: Gpu, variant: str) -> list[FittedSet]:
+        """Constants of each kernel that servers may call for a variant on a GPU, fitted to its family, or else others.
+
+        Those that were launched apart are left out; if no other has the variant, the one of `of`.
+        """
+        near = {"": 1, operand_path(gpu): 2, link_of(gpu): 2, family(gpu): 3}
+        best: dict[str, FittedSet] = {}
+        for one in self.sets:
+            if one.stack and one.variant == variant and one.family in near and not one.launched_apart:
+                known = best.get(one.stack)
+                if known is None or near[one.family] > near[known.family]:
+                    best[one.stack] = one
+        own = [one for one in best.values() if one.family == family(gpu)]
+        return own or list(best.values()) or [self.of(gpu, variant=variant)]
+
+    def _of_stack(self, stack: str, variant: str) -> list[FittedSet]:
         if not stack:
             return []
         wanted = stack.casefold()
-        found = [one for one in self.sets if wanted in (one.stack.casefold(), one.stack.casefold().partition("/")[0])]
+        found = [one for one in self.sets if one.stack.casefold() == wanted]
+        found = found or _replayed([one for one in self.sets if one.software == wanted], variant)
         if not found:
-            known = sorted({one.stack.partition("/")[0].lower() for one in self.sets} - {""})
+            known = sorted({one.software for one in self.sets} - {""})
             raise AccelsimError(f"no stack '{stack}' was measured; there are: {', '.join(known)}")
         return found
 
@@ -226,10 +263,31 @@ def doubt(kind: OperatorKind, gpu: Gpu, variants: Names) -> str:
     return "; may be 2 times off" if over_pcie or narrow else ""
 
 
+def fastest_kernels(kind: OperatorKind, gpu: Gpu, shapes: Shapes) -> KernelTimes:
+    """Time kernels of a kind on a GPU, each the fastest that any stack has: they call each other's libraries."""
+    variants, used = kind.variant(shapes), list[FittedSet]()
+    time_us = np.zeros(len(variants))
+    for variant in dict.fromkeys(variants.tolist()):
+        at = variants == variant
+        own, sets = {key: size[at] for key, size in shapes.items()}, _kernels_of(kind.name, gpu, variant)
+        every = np.array([np.sum(list(kind.parts(gpu, own, one.values).values()), axis=0) for one in sets])
+        time_us[at] = every.min(axis=0)
+        used += [sets[index] for index in np.unique(every.argmin(axis=0))]
+    known = all(one.gpus == (gpu.name,) for one in used)
+    label = f"{'calibrated' if known else f'not calibrated on {gpu.name}'}: fastest of "
+    label += "; ".join(dict.fromkeys(one.text for one in used)) + doubt(kind, gpu, variants)
+    return KernelTimes(time_us, {}, label, known)
+
+
 @cache
 def _set_of(kind: str, gpu: Gpu, stack: str, variant: str) -> FittedSet:
     """Constants that ship, of the stack that was measured most if none is named."""
     return shipped(kind).of(gpu, stack or None, variant)
+
+
+@cache
+def _kernels_of(kind: str, gpu: Gpu, variant: str) -> list[FittedSet]:
+    return shipped(kind).kernels(gpu, variant)
 
 
 FILE = Path(__file__).with_name("kernels.json")

@@ -144,7 +144,7 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     """Tiles of both products of each expert over SMs, beside the weights of the experts that have tokens.
 
     Tiles have as many rows as the average expert has tokens, 16 to 128; an expert with few has one tile. An expert is
-    without tokens with the chance of Poisson, unless shares are equal.
+    without tokens with the chance of Poisson, unless each has the same share.
     """
     weights, inputs, peak = _by_precision(gpu, shapes)
     hidden, inter, gated, ranks = (shapes[name] for name in ("hidden", "inter", "gated", "ranks"))
@@ -156,7 +156,8 @@ def _experts_parts(gpu: Gpu, shapes: Shapes, constants: Constants) -> Parts:
     extra = np.where(skewed & (ranks > 1), constants["fullest"] * np.maximum(fullest - mean, 0), 0)
     most = shapes["tokens"] * np.minimum(shapes["top"], own)
     rows = np.minimum(loads.mean(axis=1) * own + extra * crowd, most)
-    some = np.where(skewed[:, None], 1 - np.exp(-loads), np.minimum(loads, 1))
+    drawn = skewed | (shapes["drawn"] > 0)
+    some = np.where(drawn[:, None], 1 - np.exp(-loads), np.minimum(loads, 1))
     least = np.minimum(rows, 1)
     active = np.maximum(some.mean(axis=1) * own, least)
     high = np.clip(2 ** np.ceil(np.log2(np.maximum(rows / active, 1))), *_TILES)
@@ -227,16 +228,19 @@ def experts_shapes(
     skew: Any = 0.0,
     gated: Any = 2,
     crowded: Any = 0,
+    drawn: Any = 0,
 ) -> dict[str, Floats]:
     """Sizes of a mixture of experts on one rank.
 
-    `crowded`: 1 of measured tables, some of which give a rank more than its share of tokens.
+    `crowded`: 1 of measured tables, some of which give a rank more than its share of tokens. `drawn`: 1 where tokens
+    choose experts by chance, so that some stay without, though shares are equal on average.
 
     Raises AccelsimError if one is no whole number, a token takes more experts than there are, or there are more ranks.
     """
     least = dict.fromkeys(("tokens", "hidden", "inter", "experts", "top", "ranks", "gated"), 1.0)
     sizes = {"tokens": tokens, "hidden": hidden, "inter": inter, "experts": experts, "top": top, "ranks": ranks}
-    found = shapes_of(least, **sizes, skew=skew, gated=gated, crowded=crowded, precision=_indices(precision))
+    chances = {"skew": skew, "crowded": crowded, "drawn": drawn}
+    found = shapes_of(least, **sizes, **chances, gated=gated, precision=_indices(precision))
     for name in ("top", "ranks"):
         if (found[name] > found["experts"]).any():
             raise AccelsimError(f"{name} must be at most the number of experts")

@@ -1,7 +1,7 @@
 """Time and energy of the operators of a decoder on one GPU: all work of a kind is timed at once.
 
-Sizes of each kind: products `(m, n, k, batch)`; attention `(batch, tokens, cached, heads, kv_heads)`; experts `(tokens
-of all ranks, inter, ranks)`; passes over words `(words,)`; collectives `(operation, gpus, bytes)`.
+Sizes of each kind: products `(m, n, k, batch)`; attention `(batch, tokens, cached, heads, kv_heads, window)`; experts
+`(tokens of all ranks, inter, ranks)`; passes over words `(words,)`; collectives `(operation, gpus, bytes)`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from accelsim.gpu.attention_times import (
     PREFILL,
     attention_shapes,
     latent_shapes,
-    time_attention,
+    refuse_vector,
 )
 from accelsim.gpu.calibration import AUTO, Mode, mode_of
 from accelsim.gpu.catalogue import Gpu, wide_format
-from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, time_collective
+from accelsim.gpu.collectives import NCCL, ONE_SHOT, OPERATIONS, collective_shapes, refuse_slice
 from accelsim.gpu.constants import Floats, board_power_w
 from accelsim.gpu.decoder import Decoder
-from accelsim.gpu.fitted import KernelTimes, OperatorKind, Shapes, shipped, time_kernels
+from accelsim.gpu.fitted import OperatorKind, Shapes, fastest_kernels
 from accelsim.gpu.gemms import Gemms, Setup, time_gemms
 from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.quantised import (
@@ -73,16 +73,14 @@ class Pricing:
     gpu: Gpu
     decoder: Decoder
     mode: Mode
-    stack: str
     precision: str
     cache_bytes: float
     skew: float
+    roofline: bool = False  # the longer of the operations at the peak and the bytes at the bandwidth of the data sheet
     kernels: dict[str, str] = field(default_factory=dict)
 
     def costs(self, every: Iterable[Work]) -> dict[Work, tuple[float, float]]:
-        """Time [us] and energy [J] of each; raises AccelsimError if a size is too large, or nothing is of the stack."""
-        if self.stack:
-            shipped(DECODE.name).of(self.gpu, self.stack)
+        """Time [us] and energy [J] of each; raises AccelsimError if a size is too large."""
         kinds: dict[str, list[Work]] = {}
         for work in every:
             kinds.setdefault(work.kind, []).append(work)
@@ -103,19 +101,22 @@ class Pricing:
         narrow = kind in ("narrow product", "experts")
         number_format = multiplied_in(self.gpu, precision) if narrow else wide_format(self.gpu)
         for work, time_us, operations_us, moved in zip(works, *(each.tolist() for each in found), strict=True):
+            if self.roofline:
+                time_us = max(operations_us, moved / self.gpu.dram_bytes_per_s * 1e6)
             flops = operations_us * 1e-6 * self.gpu.flops(number_format)
             power_w = board_power_w(self.gpu, number_format, self.mode.constants, flops, moved, time_us)
             yield work, (time_us, power_w * time_us * 1e-6)
 
-    def _stack_of(self, kind: OperatorKind) -> str:
-        known = {one.stack.partition("/")[0].casefold() for one in shipped(kind.name).sets}
-        return self.stack if self.stack.partition("/")[0].casefold() in known else ""
-
-    def _cost(self, kind: OperatorKind, shapes: Shapes, times: KernelTimes) -> _Cost:
+    def _cost(self, kind: OperatorKind, shapes: Shapes) -> _Cost:
         """Measured loops find some weights and caches in L2; between two uses in a decoder all other layers pass."""
-        self.kernels[kind.name] = times.label
         operations_us, moving_us = kind.least(self.gpu, shapes)
-        return np.maximum(times.time_us, moving_us), operations_us, moving_us * self.gpu.dram_bytes_per_s * 1e-6
+        time_us = np.maximum(self._fastest(kind, shapes), moving_us)
+        return time_us, operations_us, moving_us * self.gpu.dram_bytes_per_s * 1e-6
+
+    def _fastest(self, kind: OperatorKind, shapes: Shapes) -> Floats:
+        times = fastest_kernels(kind, self.gpu, shapes)
+        self.kernels[kind.name] = times.label
+        return times.time_us
 
     def _product(self, m: Floats, n: Floats, k: Floats, batch: Floats) -> _Cost:
         gemms, wide = Gemms.of(m, n, k, batch), wide_format(self.gpu)
@@ -124,18 +125,20 @@ class Pricing:
 
     def _narrow(self, m: Floats, n: Floats, k: Floats, _: Floats) -> _Cost:
         shapes = product_shapes(self.gpu, self.precision, m, n, k)
-        return self._cost(PRODUCT, shapes, time_kernels(PRODUCT, self.gpu, shapes, self._stack_of(PRODUCT)))
+        return self._cost(PRODUCT, shapes)
 
-    def _attention(self, batch: Floats, tokens: Floats, cached: Floats, heads: Floats, kv_heads: Floats) -> _Cost:
+    def _attention(
+        self, batch: Floats, tokens: Floats, cached: Floats, heads: Floats, kv_heads: Floats, window: Floats
+    ) -> _Cost:
+        refuse_vector(self.gpu)
         one, latent = bool(tokens[0] == 1), self.decoder.latent
         kind = (MLA_PREFILL, MLA_DECODE)[one] if latent else (PREFILL, DECODE)[one]
         sizes = {"batch": batch, "tokens": tokens, "heads": heads, "cached": cached, "cache_bytes": self.cache_bytes}
         if latent:
             shapes = latent_shapes(**sizes, absorbed=one)
         else:
-            shapes = attention_shapes(**sizes, kv_heads=kv_heads, head_size=self.decoder.head_size)
-        times = time_attention(self.gpu, shapes, latent=latent, stack=self._stack_of(kind))
-        return self._cost(kind, shapes, times)
+            shapes = attention_shapes(**sizes, kv_heads=kv_heads, head_size=self.decoder.head_size, window=window)
+        return self._cost(kind, shapes)
 
     def _experts(self, tokens: Floats, inter: Floats, ranks: Floats) -> _Cost:
         experts = self.decoder.experts
@@ -150,21 +153,20 @@ class Pricing:
             ranks=ranks,
             skew=self.skew,
             gated=1 + self.decoder.gated,
+            drawn=1,
         )
-        return self._cost(EXPERTS, shapes, time_kernels(EXPERTS, self.gpu, shapes, self._stack_of(EXPERTS)))
+        return self._cost(EXPERTS, shapes)
 
     def _move(self, words: Floats) -> _Cost:
         time_us = time_operators(self.gpu, "relu", words / 2, WIDE, self.mode.constants)
         return time_us, np.zeros_like(words), WIDE * words
 
     def _collective(self, operation: Floats, gpus: Floats, size: Floats) -> _Cost:
-        """All-reduce of the stack's own kernels where these are faster, all others of NCCL; bytes pass DRAM twice."""
-        time_us = np.zeros_like(size)
-        for one_shot in (False, True):
-            at = (operation == 0) == one_shot
-            if at.any():
-                shapes = collective_shapes([OPERATIONS[int(index)] for index in operation[at]], gpus[at], size[at])
-                kind = ONE_SHOT if one_shot else NCCL
-                times = time_collective(self.gpu, shapes, one_shot=one_shot, stack=self._stack_of(kind))
-                time_us[at], self.kernels[kind.name] = times.time_us, times.label
+        """NCCL's, or, in an all-reduce, a stack's own kernels where these are faster; bytes pass DRAM twice."""
+        refuse_slice(self.gpu)
+        shapes = collective_shapes([OPERATIONS[int(index)] for index in operation], gpus, size)
+        time_us, summed = self._fastest(NCCL, shapes), operation == 0
+        if summed.any():
+            own = self._fastest(ONE_SHOT, {name: sizes[summed] for name, sizes in shapes.items()})
+            time_us[summed] = np.minimum(time_us[summed], own)
         return time_us, np.zeros_like(size), 2 * size

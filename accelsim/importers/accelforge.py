@@ -49,6 +49,7 @@ from accelsim.importers.engines import Engine, system_of
 from accelsim.importers.foreign import Foreign, Tagged, read_documents, read_foreign, yaml_text
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, InputError, Problem
+from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload_reader import load_workload
@@ -481,9 +482,8 @@ def _let_idle_leak(levels: Sequence[dict[str, Any]], arch: Map, notes: list[Note
         if leaks and False in gates:
             level["power_gateable"] = False
             if True in gates:
-                notes.append(
-                    Note(arch.mark, "power_gateable", f"idle instances of {level['name']} leak along all axes")
-                )
+                why = f"idle instances of {level['name']} leak along all axes"
+                notes.append(Note(arch.mark, "power_gateable", why))
         for axis in level.get("fanout", {}).values():
             if isinstance(axis, dict) and "power_gateable" in axis:
                 gate = axis.pop("power_gateable")
@@ -533,30 +533,60 @@ def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
     if nest.imperfect or nest.padded:
         raise AccelsimError("AccelForge has no form for loops with remainders or padded bounds here")
+
+    for early in (True, False):
+        text = yaml_text({"mapping": {"nodes": _nodes(nest, layers[0], machine, early=early)}})
+        again = convert([*read_documents(paths, variables), parse(text, "mapping.yaml")])
+        if not again.lacks():
+            ours, layer, theirs = again.loaded()
+            each = [evaluate(ours, layer, one) for one in (nest, theirs)]
+            if len({(one.energy_pj, one.cycles) for one in each}) == 1:
+                return text
+    raise AccelsimError("AccelForge has no form for this mapping: what it reads is another one")
+
+
+def _nodes(nest: LoopNest, layer: Layer, machine: AccelForgeMachine, *, early: bool) -> list[Tagged]:
+    """Nodes of a mapping, outermost first.
+
+    AccelForge brings a tile anew in each step of all loops outside its node. So it stands `early`: outside the loops in
+    time next to it that leave the tile in place, before which those in space come.
+    """
     written = {values.plain_name(node.value("name", str)): node.value("name", str) for node in machine.nodes}
-    left, found, before = dict(layers[0].dims), list[Tagged](), False
-    for node in nest.levels:
+    left, found, before = dict(layer.dims), list[Tagged](), False
+    for node, inside in itertools.zip_longest(nest.levels, nest.levels[1:]):
         if not node.keep and node.temporal and not before:
             raise AccelsimError(f"AccelForge has no place for loops of {node.level}, which keeps nothing")
-        if node.keep:
-            stored = [name for name in layers[0].tensors if name in node.keep]
-            found.append(Tagged("!Storage", {"tensors": stored, "component": written[node.level]}))
-        spread = [(axis, loop) for axis, loops in (("x", node.x), ("y", node.y)) for loop in loops]
-        for place, loop in [*(("", loop) for loop in node.temporal), *spread]:
+        component = written[node.level]
+        for name in (each for each in layer.tensors if each in node.keep):
+            place = at = len(found)
+            while early and at and _stays(found[at - 1], component, name, layer):
+                at -= 1
+                place = at if found[at].tag == "!Temporal" else place
+            if place and found[place - 1].tag == "!Storage" and found[place - 1]["component"] == component:
+                found[place - 1]["tensors"].append(name)
+            else:
+                found.insert(place, Tagged("!Storage", {"tensors": [name], "component": component}))
+        temporal, spread = [("", loop) for loop in node.temporal], [("x", loop) for loop in node.x]
+        spread += [("y", loop) for loop in node.y]
+        last = {loop.dim for loop in node.temporal[-1:]}
+        stay = early and any(last - layer.tensors[name] for name in (inside.keep if inside else ()))
+        for side, loop in [*spread, *temporal] if stay else [*temporal, *spread]:
             left[loop.dim] //= loop.bound
+            of = [axis for axis in machine.axes if (axis.level, axis.axis) == (node.level, side)]
+            if side and len(of) != 1:
+                raise AccelsimError(f"{loop} of {node.level} on {side} stands for several of AccelForge's fanouts")
             loops: dict[str, Any] = {"rank_variable": loop.dim, "tile_shape": left[loop.dim]}
-            of = [axis for axis in machine.axes if (axis.level, axis.axis) == (node.level, place)]
-            if place and len(of) != 1:
-                raise AccelsimError(f"{loop} of {node.level} on {place} stands for several of AccelForge's fanouts")
-            more = {"name": str(of[0].table.get("name")), "component": of[0].node} if place else {}
-            found.append(Tagged("!Spatial" if place else "!Temporal", {**loops, **more}))
+            more = {"name": str(of[0].table.get("name")), "component": of[0].node} if side else {}
+            if not side and found[-1].tag == "!Temporal" and found[-1]["rank_variable"] == loop.dim:
+                found.pop()  # which ends at a node that now stands further out
+            found.append(Tagged("!Spatial" if side else "!Temporal", {**loops, **more}))
         before = bool(spread)
-    found.append(Tagged("!Compute", {"einsum": layers[0].name, "component": str(machine.nodes[-1].get("name"))}))
-    text = yaml_text({"mapping": {"nodes": found}})
-    again = convert([*read_documents(paths, variables), parse(text, "mapping.yaml")])
-    if not again.lacks():
-        ours, layer, theirs = again.loaded()
-        each = [evaluate(ours, layer, one) for one in (nest, theirs)]
-        if len({(one.energy_pj, one.cycles) for one in each}) == 1:
-            return text
-    raise AccelsimError("AccelForge has no form for this mapping: what it reads is another one")
+    unit = str(machine.nodes[-1].get("name"))
+    return [*found, Tagged("!Compute", {"einsum": layer.called, "component": unit})]
+
+
+def _stays(node: Tagged, component: str, tensor: str, layer: Layer) -> bool:
+    """Whether a tile of a tensor in a component is the same outside a node."""
+    if node.tag == "!Temporal":
+        return node["rank_variable"] not in layer.tensors[tensor]
+    return node.tag == "!Storage" and node["component"] == component and tensor not in node["tensors"]

@@ -309,10 +309,8 @@ def array_clock(nodes: Sequence[Map], machine: AccelForgeMachine) -> tuple[float
     why = "takes one slice of its inputs in each cycle_period"
     for name, seconds in _passing_s(nodes, machine):
         if seconds / whole > period_s * (1 + 1e-9):
-            period_s, why = (
-                seconds / whole,
-                f"takes a slice of its inputs in {seconds / whole:.4g} s, as fast as {name}",
-            )
+            period_s = seconds / whole
+            why = f"takes a slice of its inputs in {period_s:.4g} s, as fast as {name}"
     machine.notes.append(Note(cell.mark, str(cell.get("name")), why))
     return 1 / period_s, whole
 

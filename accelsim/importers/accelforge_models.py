@@ -57,10 +57,6 @@ def _xnor(value: float, width: int) -> list[int]:
     return bits
 
 
-def _gated_xnor(value: int, width: int) -> list[int]:
-    return _xnor(value, width) if value else [0] * (width + 2)
-
-
 def _is_signed(bins: Sequence[float]) -> bool:
     return any(bins[: len(bins) // 2])
 
@@ -116,7 +112,8 @@ def _converted_bits(bits: int, phases: Sequence[int]) -> int:
 FUNCTIONS: dict[str, Value] = {
     "sum": sum, "is_hist_signed": _is_signed, "encoded_hist_to_avg_slice": _average_slice,
     "offset_encode_hist": partial(_encoded, _offset), "magnitude_encode_hist": partial(_encoded, _magnitude),
-    "xnor_encode_hist": partial(_encoded, _xnor), "zero_gated_xnor_encode_hist": partial(_encoded, _gated_xnor),
+    "xnor_encode_hist": partial(_encoded, _xnor),
+    "zero_gated_xnor_encode_hist": partial(_encoded, lambda n, width: _xnor(n, width) if n else [0] * (width + 2)),
     "two_part_magnitude_encode_hist": _two_parts,
     "offset_encode_if_signed_hist": lambda bins: _encoded(_offset if _is_signed(bins) else _magnitude, bins),
     "two_part_magnitude_encode_if_signed_hist": lambda bins: (

@@ -38,13 +38,17 @@ Sets = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """An Einsum that was read: its dimensions, the dimensions of each tensor, its sets of tensors, and its widths."""
+    """An Einsum that was read: its dimensions, the dimensions of each tensor, its sets of tensors, and its widths.
+
+    `called`: as AccelForge calls it, by its output if it is written as text.
+    """
 
     name: str
     dims: Mapping[str, int]
     tensors: Mapping[str, frozenset[str]]
     sets: Sets
     bits: Mapping[str, int]
+    called: str
 
 
 def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
@@ -99,7 +103,7 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
             notes.append(Note(table.mark, name, "a copy: accelsim counts a MAC for each of its words"))
         made[output] = name
         body = {**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths}
-        return body, Layer(name, dims, used, sets, widths)
+        return body, Layer(name, dims, used, sets, widths, output if text else str(table.get("name", output)))
 
     found, mark = values.read_all(einsum_of, accesses), workload.where("einsums")
     body = {"name": values.file_stem(mark), "layers": [layer for layer, _ in found]}
@@ -140,9 +144,8 @@ def _accesses(item: Any, mark: Mark) -> tuple[dict[str, list[str]], str]:
     text = item if isinstance(item, str) else item.get("einsum") if isinstance(item, Map) else None
     if isinstance(text, str):
         left, _, right = text.partition("=")
-        found = [
-            (name, ranks.split(","), side is left) for side in (left, right) for name, ranks in _ACCESS.findall(side)
-        ]
+        sides = ((access, side is left) for side in (left, right) for access in _ACCESS.findall(side))
+        found = [(name, ranks.split(","), output) for (name, ranks), output in sides]
     elif isinstance(item, Map):
         found = []
         for access in item.value("tensor_accesses", Seq).maps():
@@ -281,11 +284,9 @@ def constraints_of(
         why = "allows other dimensions in each layer; import it with a workload to have constraints"
         notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
     said = list[Note]()
-    asked = values.for_layers(
-        [(layer.name, _axis_constraints(asking, layer, said)) for layer in layers] if asking else []
-    )
+    asked = [(layer.name, _axis_constraints(asking, layer, said)) for layer in layers if asking]
     notes += dict.fromkeys(said)
-    return values.without_loops(asked, architecture["levels"] if architecture else ())
+    return values.without_loops(values.for_layers(asked), architecture["levels"] if architecture else ())
 
 
 def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
@@ -298,13 +299,10 @@ def _axis_constraints(axes: Sequence[SpatialAxis], layer: Layer, notes: list[Not
             allowed -= {dim for name in reused for dim in layer.tensors[name]}
         ranks = {dim.upper(): frozenset({dim}) for dim in layer.dims}  # `P` is the rank of `p`
         dims = ranks | {dim: frozenset({dim}) for dim in layer.dims} | {"All": frozenset(layer.dims)}
-        of_tensors = {
-            name: frozenset(dim for tensor in tensors for dim in layer.tensors[tensor])
-            for name, tensors in layer.sets.items()
-            if name != "All"
-        }
+        named = [(name, [layer.tensors[each] for each in of]) for name, of in layer.sets.items() if name != "All"]
+        sets = {name: frozenset[str]().union(*of) for name, of in named} | dims
         for bound in axis.table.rows("loop_bounds"):
-            which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
+            which = members(bound.get("expression", "Nothing"), sets, bound.mark)
             sign, most = str(bound.get("operator")), values.whole(bound.get("value"), bound.where("value"))
             together, sign = sign.startswith("product"), sign.removeprefix("product")
             most += {"<": -1, ">": 1}.get(sign, 0)
@@ -382,9 +380,11 @@ def mapping_of(
                 continue
             of = [axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))]
             place = next((axis for axis in of if node.get("component", axis.node) == axis.node), None)
-            if place is None or place.level != found[-1]["level"]:
+            if place is None or levels.index(place.level) < levels.index(found[-1]["level"]):
                 notes.append(Note(node.mark, dim, "is spread where the machine has no fanout; the mapping is left out"))
                 return None
+            passed = levels[levels.index(found[-1]["level"]) + 1 : levels.index(place.level) + 1]
+            found += [{"level": level, "keep": []} for level in passed]
             found[-1].setdefault("spatial", {}).setdefault(place.axis, []).append(f"{dim}={bound}")
     found += [{"level": level, "keep": []} for level in levels[levels.index(found[-1]["level"]) + 1 :] if found]
     return {"levels": found}

@@ -12,7 +12,7 @@ import configparser
 import csv
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -300,14 +300,14 @@ def parse(
 
 
 class _DocumentBuilder:
-    """Makes maps and lists of YAML's events, without recursion and not more than is read later."""
+    """Makes maps and lists of YAML's events, not more than is read later."""
 
     def __init__(
         self, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any], include: Callable[[str], Any] | None
     ) -> None:
         self.place, self.included, self.include = place, included, include
         self.open: list[Map | Seq] = []
-        self.keys: list[str | None] = []
+        self.events: Iterator[Any] = iter(())
         self.anchors: dict[str, Any] = {}
         self.repeated: list[tuple[Mark, str]] = []
 
@@ -317,10 +317,9 @@ class _DocumentBuilder:
 
     def build(self, text: str) -> Map | Seq:
         root = Seq(Mark(self.place(1)[0], 1, 1))
-        self.open, self.keys = [root], [None]
         try:
-            for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
-                self._take(event)
+            self.events = yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+            root += [self._value(event) for event in self.events if isinstance(event, yaml.NodeEvent)]
         except yaml.MarkedYAMLError as error:
             if "maximum nesting depth" in str(error.problem):
                 raise refuse(root.mark, "nested too deeply") from None
@@ -334,63 +333,58 @@ class _DocumentBuilder:
             raise refuse(root.mark, what)
         return root[0]
 
-    def _take(self, event: Any) -> None:
+    def _value(self, event: Any) -> Any:
+        """What an event begins, with all that is inside."""
         if isinstance(event, yaml.AliasEvent):
-            alias = quoted(f"*{event.anchor}")
-            if event.anchor not in self.anchors:
+            value, alias = self.anchors.get(str(event.anchor), self), quoted(f"*{event.anchor}")
+            if value is self:
                 raise refuse(self.mark(event), f"alias {alias} stands for nothing above it")
-            value = self.anchors[event.anchor]
             if any(value is one for one in self.open):
                 raise refuse(self.mark(event), f"alias {alias} stands for itself")
-            self._put(event, value)
-        elif isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event)
-            if event.anchor:
-                self.anchors[event.anchor] = value
-            self._put(event, value)
-        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
-            made = Seq if isinstance(event, yaml.SequenceStartEvent) else Map
-            value = made(self.mark(event), self._tag(event))
-            if event.anchor:
-                self.anchors[event.anchor] = value
-                value.anchored = True
-            self.open.append(value)
-            self.keys.append(None)
-            value.depth = 1
-            if len(self.open) > _DEEPEST:
-                raise refuse(value.mark, "nested too deeply")
-        elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
-            value = self.open.pop()
-            self.keys.pop()
+            return value
+        scalar, made = isinstance(event, yaml.ScalarEvent), Seq if isinstance(event, yaml.SequenceStartEvent) else Map
+        value = self._scalar(event) if scalar else made(self.mark(event), self._tag(event))
+        if event.anchor:
+            self.anchors[event.anchor] = value
+        if scalar:
+            return value
+        value.anchored, value.depth = bool(event.anchor), 1
+        self.open.append(value)
+        if len(self.open) >= _DEEPEST:
+            raise refuse(value.mark, "nested too deeply")
+        while not isinstance(inside := next(self.events), yaml.CollectionEndEvent):
             if isinstance(value, Map):
-                _merge(value)
-            self._put(event, value)
+                key = self._key(value, inside)
+                value[key] = self._counted(value, next(self.events))
+            elif isinstance(item := self._counted(value, inside), Seq) and item.tag == INCLUDED:
+                value.extend(item)
+            else:
+                value.append(item)
+        self.open.pop()
+        if isinstance(value, Map):
+            _merge(value)
+        return value
 
-    def _put(self, event: Any, value: Any) -> None:
-        """Put a value into the list or the map that is open."""
-        parent = self.open[-1]
-        if isinstance(parent, Map) and self.keys[-1] is None:
-            if isinstance(value, Map | Seq):
-                raise refuse(self.mark(event), "a key must be a word, not a list or map")
-            key = value if isinstance(value, str) else event.value
-            if key in parent.marks:
-                self.repeated.append((self.mark(event), key))
-            self.keys[-1] = key
-            parent.marks[key] = self.mark(event)
-            return
+    def _key(self, table: Map, event: Any) -> str:
+        key = self._value(event)
+        if isinstance(key, Map | Seq):
+            raise refuse(self.mark(event), "a key must be a word, not a list or map")
+        key = key if isinstance(key, str) else event.value
+        if key in table.marks:
+            self.repeated.append((self.mark(event), key))
+        table.marks[key] = self.mark(event)
+        return str(key)
+
+    def _counted(self, parent: Map | Seq, event: Any) -> Any:
+        """What an event begins, counted in what it is put into."""
+        value = self._value(event)
         parent.size += getattr(value, "size", 1)
         parent.depth = max(parent.depth, 1 + getattr(value, "depth", 0))
         if parent.size > _MOST_VALUES:
             raise refuse(self.mark(event), f"the file stands for more than {_MOST_VALUES:,} values, aliases resolved")
         if parent.depth > _DEEPEST:
             raise refuse(self.mark(event), "nested too deeply")
-        if isinstance(parent, Map):
-            parent[str(self.keys[-1])] = value
-            self.keys[-1] = None
-        elif isinstance(value, Seq) and value.tag == INCLUDED:
-            parent.extend(value)
-        else:
-            parent.append(value)
+        return value
 
     def _tag(self, event: Any) -> str:
         tag = event.tag or ""

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.importers.onnx_quantized import GATES, PSUM_BITS
-from accelsim.importers.onnx_shapes import KEEPING, OnnxShapes, parameters, read_model
+from accelsim.importers.onnx_shapes import GATES, KEEPING, PSUM_BITS, OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, NodeNote
 from accelsim.inputs.units import printable, quoted
@@ -52,6 +51,8 @@ _ONE_PASS = {
 }
 _POOLS = {"MaxPool": "max", "AveragePool": "add", "LpPool": "multiply"}
 _WINDOWS = ("Conv", "ConvTranspose", *_POOLS)
+_SCALED = ("Conv", "ConvTranspose", "Gemm")
+"""Nodes whose weights take on the scale of a normalisation behind them."""
 _REDUCTIONS = {
     **dict.fromkeys(("GlobalMaxPool", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"), "max"),
     **dict.fromkeys(("GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceL1"), "add"),
@@ -66,7 +67,6 @@ _CARRYING = (*KEEPING, *_PARTS, "Concat", "MaxPool")
 """Nodes whose output has words as wide as their first input's."""
 _INNER = ("_scores", "_input", "_state")
 """Parts of a node whose output is none of its own."""
-_ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
 
 
 def operation_of(operator: str) -> str:
@@ -242,18 +242,13 @@ def _import_node(work: _Import, node: Any) -> None:
             work.note(node, "folded", "it changes words on their way out of the layer before")
         else:
             work.note(node, "skipped", "no layer makes its input")
-    elif kind == "BatchNormalization" and _after(work, data, ("Conv", "ConvTranspose", "Gemm")):
+    elif kind == "BatchNormalization" and getattr(work.shapes.makers.get(data), "op_type", "") in _SCALED:
         work.pass_on(node, data)
         work.note(node, "folded", "scale and shift become part of the weights before it")
     elif kind in _MAKERS:
         _MAKERS[kind](work, node)
     else:
         work.note(node, "skipped", "this operator is not known")
-
-
-def _after(work: _Import, tensor: str, kinds: Sequence[str]) -> bool:
-    maker = work.shapes.makers.get(tensor)
-    return maker is not None and maker.op_type in kinds
 
 
 def _operands(work: _Import, node: Any) -> list[str]:
@@ -264,37 +259,24 @@ def _operands(work: _Import, node: Any) -> list[str]:
 
 
 def _conv(work: _Import, node: Any) -> None:
-    shapes, attributes = work.shapes, work.shapes.attributes(node)
-    x, w, y = (_as_image(shapes.of[name]) for name in (node.input[0], node.input[1], node.output[0]))
-    if x is None or w is None or y is None:
-        _conv_of_volumes(work, node)
+    attributes, names = work.shapes.attributes(node), (*node.input[:2], node.output[0])
+    shapes = _images(work, node, names, "only convolutions over one to three axes are counted", 3)
+    if not shapes:
         return
-    stride, dilation = (_pair(attributes.get(key), len(shapes.of[node.input[0]])) for key in ("strides", "dilations"))
-    keys: dict[str, Any] = {"N": y[0], "K": y[1], "C": x[1], "P": y[2], "Q": y[3], "R": w[2], "S": w[3]}
-    keys |= {key: list(pair) for key, pair in (("stride", stride), ("dilation", dilation)) if pair != (1, 1)}
-    groups = attributes.get("group", 1)
+    x, w, y = shapes
+    groups, inputs = attributes.get("group", 1), {"Inputs": node.input[0]}
     if x[1] != w[1] * groups:
-        raise shapes.misfit(node)
-    inputs = {"Inputs": node.input[0]}
-    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), inputs, weights=node.input[1])
-
-
-def _conv_of_volumes(work: _Import, node: Any) -> None:
-    """A convolution over three axes, such as those of a video, as an Einsum."""
-    attributes, (x, w, y) = work.shapes.attributes(node), map(work.shapes.of.get, (*node.input[:2], node.output[0]))
-    if x is None or w is None or y is None or len(x) != 5:
-        work.note(node, "skipped", "only convolutions over one to three axes are counted")
+        raise work.shapes.misfit(node)
+    stride, dilation = _steps(attributes, len(x) - 2)
+    if len(x) == 4:
+        keys: dict[str, Any] = {"N": y[0], "K": y[1], "C": x[1], "P": y[2], "Q": y[3], "R": w[2], "S": w[3]}
+        keys |= {key: pair for key, pair in (("stride", stride), ("dilation", dilation)) if pair != [1, 1]}
+        work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), inputs, weights=node.input[1])
         return
-    groups = attributes.get("group", 1)
     dims = {"N": y[0], "G": groups, "K": y[1] // groups, "C": w[1], **dict(zip("OPQTRS", y[2:] + w[2:], strict=True))}
-    stride, dilation = (list(attributes.get(key) or [1] * 3) for key in ("strides", "dilations"))
-    steps = zip("OPQ", "TRS", stride, dilation, strict=True)
-    tensors = {
-        "Weights": ["G", "K", "C", "T", "R", "S"],
-        "Inputs": ["N", "G", "C", *(f"{step}*{out} + {wide}*{tap}" for out, tap, step, wide in steps)],
-        "Outputs": ["N", "G", "K", "O", "P", "Q"],
-    }
-    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]}, weights=node.input[1])
+    weights, moved = ["G", "K", "C", "T", "R", "S"], ["N", "G", "C", *_slid("OPQ", "TRS", stride, dilation)]
+    tensors = {"Weights": weights, "Inputs": moved, "Outputs": ["N", "G", "K", "O", "P", "Q"]}
+    work.add(node, "einsum", _einsum(dims, tensors), inputs, weights=node.input[1])
 
 
 def _two_by_equation(work: _Import, node: Any) -> None:
@@ -317,22 +299,18 @@ def _two_by_equation(work: _Import, node: Any) -> None:
 
 
 def _conv_transpose(work: _Import, node: Any) -> None:
-    shapes, attributes = work.shapes, work.shapes.attributes(node)
-    x, w = (_as_image(shapes.of[name]) for name in node.input[:2])
-    if x is None or w is None:
-        work.note(node, "skipped", "only convolutions over one or two axes are counted")
+    attributes, names = work.shapes.attributes(node), (*node.input[:2], node.output[0])
+    shapes = _images(work, node, names, "only convolutions over one or two axes are counted")
+    if not shapes:
         return
-    (sh, sw), (dh, dw) = (_pair(attributes.get(key), len(shapes.of[node.input[0]])) for key in ("strides", "dilations"))
-    groups = attributes.get("group", 1)
+    x, w, y = shapes
+    groups, (stride, dilation) = attributes.get("group", 1), _steps(attributes)
     dims = {"N": x[0], "G": groups, "K": w[1], "C": x[1] // groups, "P": x[2], "Q": x[3], "R": w[2], "S": w[3]}
-    tensors = {
-        "Weights": ["G", "C", "K", "R", "S"],
-        "Inputs": ["N", "G", "C", "P", "Q"],
-        "Outputs": ["N", "G", "K", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"],
-    }
+    tensors = {"Weights": ["G", "C", "K", "R", "S"], "Inputs": ["N", "G", "C", "P", "Q"]}
+    tensors |= {"Outputs": ["N", "G", "K", *_slid("PQ", "RS", stride, dilation)]}
     work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]}, weights=node.input[1])
-    size = [sh * (x[2] - 1) + dh * (w[2] - 1) + 1, sw * (x[3] - 1) + dw * (w[3] - 1) + 1]
-    if size != (_as_image(shapes.of[node.output[0]]) or [])[2:]:
+    each = zip(x[2:], w[2:], stride, dilation, strict=True)
+    if [step * (size - 1) + wide * (taps - 1) + 1 for size, taps, step, wide in each] != y[2:]:
         work.made.pop(node.output[0])
         work.note(node, "approximated", "its output is counted before padding is cut off; what reads it has no edge")
 
@@ -357,16 +335,13 @@ def _matmul(work: _Import, node: Any) -> None:
     else:
         batch = np.broadcast_shapes(tuple(left), tuple(right))
         group, source = _shared_heads(work.shapes, names[1], batch)
+        outer = {"B": math.prod(batch[:-1])} if len(batch) > 1 else {}
+        keys = outer | {"H": batch[-1] // group, "M": group * m, "N": n, "K": k}
+        work.add(node, "gemm", keys, {"Inputs": names[0], "Weights": source})
         if group > 1:
-            keys = {"B": math.prod(batch[:-1]), "H": batch[-1] // group, "M": group * m, "N": n, "K": k}
-            work.add(node, "gemm", keys, {"Inputs": names[0], "Weights": source})
             why = f"the {group} query heads that share keys or values are rows of one product, which reads those once"
             work.note(node, "counted", why)
-            return
-        outer = {"B": math.prod(batch[:-1])} if len(batch) > 1 else {}
-        keys = outer | {"H": batch[-1], "M": m, "N": n, "K": k}
-        work.add(node, "gemm", keys, dict(zip(("Inputs", "Weights"), names, strict=True)))
-        if math.prod(left) < math.prod(batch) or math.prod(right) < math.prod(batch):
+        elif math.prod(left) < math.prod(batch) or math.prod(right) < math.prod(batch):
             work.note(node, "approximated", "an operand that all of the batch share is counted once for each of it")
 
 
@@ -446,16 +421,13 @@ def _recurrent(work: _Import, node: Any) -> None:
 
 
 def _pool(work: _Import, node: Any) -> None:
-    shapes, attributes = work.shapes, work.shapes.attributes(node)
-    y = _as_image(shapes.of[node.output[0]])
-    if y is None:
-        work.note(node, "skipped", "only pooling over one or two axes is counted")
+    attributes = work.shapes.attributes(node)
+    shapes = _images(work, node, node.output[:1], "only pooling over one or two axes is counted")
+    if not shapes:
         return
-    axes = len(shapes.of[node.input[0]])
-    (r, s), (sh, sw), (dh, dw) = (_pair(attributes.get(k), axes) for k in ("kernel_shape", "strides", "dilations"))
-    dims = {"N": y[0], "C": y[1], "P": y[2], "Q": y[3], "R": r, "S": s}
-    inputs = ["N", "C", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"]
-    tensors = {"Inputs": inputs, "Outputs": ["N", "C", "P", "Q"]}
+    (n, c, p, q), (r, s) = shapes[0], _of_axes(attributes.get("kernel_shape"))
+    dims = {"N": n, "C": c, "P": p, "Q": q, "R": r, "S": s}
+    tensors = {"Inputs": ["N", "C", *_slid("PQ", "RS", *_steps(attributes))], "Outputs": ["N", "C", "P", "Q"]}
     work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]})
 
 
@@ -467,7 +439,7 @@ def _reduce(work: _Import, node: Any) -> None:
 
 def _one_pass(work: _Import, node: Any) -> None:
     _each_word(work, node, [node.input[0]], _together(work, node))
-    work.note(node, "approximated", _ONE_PASS_WHY)
+    work.note(node, "approximated", "counted as one pass over its input: each word is read once and written once")
 
 
 def _together(work: _Import, node: Any) -> frozenset[int]:
@@ -504,15 +476,33 @@ def _einsum(dims: Mapping[str, int], tensors: Mapping[str, Any]) -> dict[str, An
     return {"dims": dict(dims), "tensors": dict(tensors), "output": "Outputs"}
 
 
-def _as_image(shape: Sequence[int]) -> list[int] | None:
-    """Shape with two axes beside batch and channels; one axis is the columns of one row."""
-    return {4: [*shape], 3: [*shape[:2], 1, *shape[2:]]}.get(len(shape))
+def _images(work: _Import, node: Any, names: Sequence[str], only: str, most: int = 2) -> list[list[int]]:
+    """Shapes with two axes beside batch and channels, or three; none, which is noted, of those with more axes.
+
+    One axis is the columns of one row.
+    """
+    shapes = [work.shapes.of[name] for name in names]
+    if any(not 3 <= len(shape) <= 2 + most for shape in shapes):
+        work.note(node, "skipped", only)
+        return []
+    return [[*shape[:2], *[1] * (len(shape) == 3), *shape[2:]] for shape in shapes]
 
 
-def _pair(values: Sequence[int] | None, axes: int) -> tuple[int, int]:
-    """Values for rows and columns; 1 where none is given, and for the rows where there is one axis."""
-    given = list(values or [1] * (axes - 2))
-    return (1, given[0]) if len(given) == 1 else (given[0], given[1])
+def _of_axes(values: Sequence[int] | None, axes: int = 2) -> list[int]:
+    """Values of rows and columns; 1 where none is given, and for the rows where there is one axis."""
+    given = list(values or [1] * axes)
+    return [1, *given] if len(given) == 1 else given
+
+
+def _steps(attributes: Mapping[str, Any], axes: int = 2) -> list[list[int]]:
+    """Stride and dilation along each axis."""
+    return [_of_axes(attributes.get(key), axes) for key in ("strides", "dilations")]
+
+
+def _slid(outs: Sequence[str], taps: Sequence[str], stride: Sequence[int], dilation: Sequence[int]) -> list[str]:
+    """Ranks of a tensor over which windows slide."""
+    steps = zip(stride, outs, dilation, taps, strict=True)
+    return [f"{step}*{out} + {wide}*{tap}" for step, out, wide, tap in steps]
 
 
 _MAKERS: dict[str, Callable[[_Import, Any], None]] = {

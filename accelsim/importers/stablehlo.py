@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from accelsim.importers.mlir import HOW, Op, Region, Text, Type
-from accelsim.importers.onnx import _each_word, _einsum, _Import, _write
+from accelsim.importers.onnx import _each_word, _einsum, _Import, _slid, _write
 from accelsim.importers.onnx_shapes import OnnxShapes
 from accelsim.inputs.errors import AccelsimError, HintedError, InputError, Problem
 from accelsim.inputs.library import Imported
@@ -495,15 +495,12 @@ def _convolution(module: _Module, op: Op, values: Values, frame: _Frame) -> list
     if not 1 <= n <= 3 or (up and max(stride) > 1):
         return module.opaque(op, frame, "it has not one to three axes, or both a stride and a dilation of its input")
     outs, taps, group = "OPQ"[-n:], "TRS"[-n:], ["G"] if parts > 1 else []
-    steps = zip(spread if up else stride, outs, dilation, taps, strict=True)
-    slid = [f"{step}*{out} + {far}*{tap}" for step, out, far, tap in steps]
+    slid = _slid(outs, taps, spread if up else stride, dilation)
     dims = {"N": y[0], **dict.fromkeys(group, parts), "K": w[1] // parts, "C": w[0]}
     dims |= dict(zip((*outs, *taps), (*(x if up else y)[2:], *w[2:]), strict=True))
-    tensors = {
-        "Weights": [*group, "K", "C", *taps],
-        "Inputs": ["N", *group, "C", *(outs if up else slid)],
-        "Outputs": ["N", *group, "K", *(slid if up else outs)],
-    }
+    read, written = (outs, slid) if up else (slid, outs)
+    tensors = {"Weights": [*group, "K", "C", *taps], "Inputs": ["N", *group, "C", *read]}
+    tensors |= {"Outputs": ["N", *group, "K", *written]}
     made = module.value(op.types[0], order=orders[2])
     inputs = dict(zip(("Inputs", "Weights"), values, strict=False))
     module.add(op, frame, inputs, made, einsum=_einsum(dims, tensors))

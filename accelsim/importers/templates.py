@@ -310,24 +310,21 @@ def _check(tree: nodes.Node, path: str) -> None:
     items = [node.node for node in calls if _is_items(node)]
     known = [node for node in calls if isinstance(node.node, nodes.Name) and node.node.name in _FUNCTIONS]
     bounded: list[nodes.Node | None] = [node.target for node in tree.find_all(nodes.For)]
-    bounded += [node.node for node in tree.find_all(nodes.Filter) if node.name in ("min", "max")]
+    filters = [node for node in tree.find_all(nodes.Filter) if node.name in _FILTERS]
+    bounded += [node.node for node in filters if node.name in ("min", "max")]
     lists: list[nodes.List | nodes.Tuple] = [*tree.find_all(nodes.List), *tree.find_all(nodes.Tuple)]
     bounded += [node for node in lists if all(isinstance(item, nodes.Const) for item in node.items)]
     for node, loops in _walk(tree):
-        what = ""
-        if isinstance(node, nodes.Getattr | nodes.Getitem) and node not in items:
-            what = "reaches for an attribute or an item"
-        elif isinstance(node, nodes.Call) and not _is_items(node) and node not in known:
-            what = "calls something"
-        elif isinstance(node, nodes.Filter) and node.name not in _FILTERS:
-            what = f"uses the filter {node.name}"
-        elif type(node).__name__ not in _NODES:
-            what = f"uses {type(node).__name__.lower()}"
-        elif isinstance(node, nodes.For) and (loops > 1 or node.recursive):
-            what = "has loops inside loops inside loops"
-        elif isinstance(node, nodes.List | nodes.Tuple) and node not in bounded:
-            what = "makes lists of what is no constant"
-        if what:
+        kind = type(node).__name__
+        does = {
+            "reaches for an attribute or an item": kind in ("Getattr", "Getitem") and node not in items,
+            "calls something": isinstance(node, nodes.Call) and not _is_items(node) and node not in known,
+            f"uses the filter {getattr(node, 'name', '')}": kind == "Filter" and node not in filters,
+            f"uses {kind.lower()}": kind not in _NODES,
+            "has loops inside loops inside loops": isinstance(node, nodes.For) and (loops > 1 or node.recursive),
+            "makes lists of what is no constant": kind in ("List", "Tuple") and node not in bounded,
+        }
+        if what := next((what for what, true in does.items() if true), ""):
             raise refuse(Mark(path, node.lineno, 1), f"the template {what}; it is not carried out")
 
 

@@ -313,11 +313,8 @@ def _row(architecture: Architecture, name: str, actions: dict[str, float]) -> di
 
 
 def _areas(architecture: Architecture, stores: Sequence[_Store]) -> list[dict[str, Any]]:
-    areas = {
-        store.name: architecture.areas[store.level.name].area_um2 if store.last else 0.0
-        for store in stores
-        if not store.network
-    }
+    stored, known = [store for store in stores if not store.network], architecture.areas
+    areas = {store.name: known[store.level.name].area_um2 if store.last else 0.0 for store in stored}
     areas[architecture.compute.name] = architecture.areas[architecture.compute.name].area_um2
     return [{"name": f"{architecture.name}_top_level.{name}[1..1]", "area": area} for name, area in areas.items()]
 

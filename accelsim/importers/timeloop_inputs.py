@@ -18,9 +18,8 @@ from accelsim.importers.documents import Document, Map, Note, Seq, refuse
 from accelsim.importers.engines import Engine, system_of
 from accelsim.importers.foreign import OWN_MODELS, Foreign
 from accelsim.importers.timeloop_architecture import Figures, all_kept, architecture, read_figures, unknown
-from accelsim.importers.timeloop_fit import refuse_misfit
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machines
-from accelsim.importers.timeloop_problem import ProblemShape, dims_of_rank, read_shape, workload
+from accelsim.importers.timeloop_problem import ProblemShape, dims_of_rank, read_shape, refuse_misfit, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
 from accelsim.importers.values import whole
 from accelsim.inputs.errors import AccelsimError, Mark
@@ -114,7 +113,7 @@ def _of_machine(
     asks = found.get("mapping", ()) if machine.engines == 1 else ()
     for shape in shapes or [ProblemShape()]:
         upon = _Upon(machine, shape, said, constrained=constrained)
-        asked = upon.all(found, _OF_THE_MAPPER) if constrained else []
+        asked = upon.directives(given for key in _OF_THE_MAPPER if constrained for given in found.get(key, ()))
         own = upon.own(found.get(_OF_THE_MACHINE, ()), asked)
         nest = _Upon(machine, shape, said).directives(asks)
         for one in (*own, *asked, *nest):
@@ -259,10 +258,6 @@ class _Upon:
         own += self.directives(given)
         return [*own, *self.of_siblings([*own, *asked])]
 
-    def all(self, found: dict[str, list[Map | Seq]], keys: Iterable[str]) -> list[_Directive]:
-        """Directives that stand under some keys."""
-        return self.directives(given for key in keys for given in found.get(key, ()))
-
     def directives(self, given: Iterable[Map | Seq]) -> list[_Directive]:
         """Directives of mappings or of constraints."""
         return self._read((table, None) for one in given for table in _listed(one))
@@ -310,11 +305,9 @@ class _Upon:
         factors, last = self._factors(table)
         if "factors_only" in table:
             factors = dict.fromkeys(self.shape.dims, ("=", 1)) | self._factors(table, "factors_only")[0]
-        dims = {
-            name: {dim for rank in ranks for dim in dims_of_rank(rank)} for name, ranks in self.shape.tensors.items()
-        }
         for key in ("no_iteration_over_dataspaces", "must_iterate_over_dataspaces"):
-            of = {dim for name in self._tensors(table, key, part) for dim in dims.get(name, ())}
+            ranks = (rank for name in self._tensors(table, key, part) for rank in self.shape.tensors.get(name, ()))
+            of = {dim for rank in ranks for dim in dims_of_rank(rank)}
             for dim in self.shape.dims if of else ():
                 if (dim in of) == key.startswith("no"):
                     if factors.setdefault(dim, ("=", 1)) not in (("=", 1), ("<=", factors[dim][1])):
@@ -377,9 +370,8 @@ class _Upon:
             own = keeping.get(part.name, ([], []))[0]
             others = [keeping[other.name][0] for other in part.siblings if other.name in keeping]
             if part.siblings and not own and not others:
-                why = (
-                    f"nothing says what it or {listed(other.name for other in part.siblings)} beside it keeps; any may"
-                )
+                beside = listed(other.name for other in part.siblings)
+                why = f"nothing says what it or {beside} beside it keeps; any may"
                 self.notes.append(Note(part.table.mark, part.name, why))
             made = {"bypass": [name for kept in others for name in kept if name not in own]}
             found.append(_Directive(Map(part.table.mark, held=made), "bypass", part, {}, [], None))
@@ -549,9 +541,8 @@ class _Upon:
         part = self.machine.parts.index(one.part)
         wide = dict(zip("xy", self.machine.fanout(part), strict=True))
         axes = [axis for axis in "xy" if wide[axis] > 1]
-        loops = [
-            dim for dim, (sign, bound) in one.factors.items() if sign != "<=" and bound != 1 and self._free(one, dim)
-        ]
+        fixed = (dim for dim, (sign, bound) in one.factors.items() if sign != "<=" and bound != 1)
+        loops = [dim for dim in fixed if self._free(one, dim)]
         if loops and not axes:
             what = f"{one.part.name}: loops over {listed(loops)} in space, and there is one instance below it"
             raise one.table.refuse("factors", what, "name the part whose instances they are spread over")

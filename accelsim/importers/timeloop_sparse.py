@@ -221,10 +221,8 @@ def written_densities(einsum: Einsum) -> dict[str, Any]:
         if isinstance(density, Uniform | FixedStructured):
             share = Decimal(density.density.numerator) / Decimal(density.density.denominator)
         even = isinstance(density, FixedStructured | NOfM)
-        found[tensor.name] = {
-            "distribution": "fixed_structured" if even else "hypergeometric",
-            "density": float(share.normalize()),
-        }
+        kind = "fixed_structured" if even else "hypergeometric"
+        found[tensor.name] = {"distribution": kind, "density": float(share.normalize())}
     return found
 
 
@@ -236,28 +234,19 @@ def written_sparsity(level: Level, einsum: Einsum) -> tuple[dict[str, Any], dict
     names: dict[str, list[str]] = {}
     for tensor in einsum.tensors:
         names.setdefault(tensor.role, []).append(tensor.name)
-    spaces = [
-        {
-            "name": name,
-            "ranks": [_written_rank(rank) for rank in form.ranks],
-            "rank_application_order": "inner_to_outer" if form.inner_first else "outer_to_inner",
-        }
-        for role, form in own.formats.items()
-        for name in names.get(role, [])
-    ]
+    spaces = []
+    for form, name in ((form, name) for role, form in own.formats.items() for name in names.get(role, [])):
+        order = "inner_to_outer" if form.inner_first else "outer_to_inner"
+        ranks = [_written_rank(rank) for rank in form.ranks]
+        spaces.append({"name": name, "ranks": ranks, "rank_application_order": order})
     actions: list[dict[str, Any]] = []
     for saving in own.savings:
-        options = [
-            {"target": name, "condition_on": [other for leader in leaders for other in names.get(leader, [])]}
-            for target, leaders in saving.choices
-            for name in names.get(target, [])
-        ]
+        of = ((name, leaders) for target, leaders in saving.choices for name in names.get(target, []))
+        others = ((name, [one for leader in leaders for one in names.get(leader, [])]) for name, leaders in of)
+        options = [{"target": name, "condition_on": leaders} for name, leaders in others]
         actions.append({"type": saving.kind, "options": options})
-    actions += [
-        {"type": "position_skipping", "target": name, "condition_on": []}
-        for role in sorted(own.positions)
-        for name in names.get(role, [])
-    ]
+    skipped = (name for role in sorted(own.positions) for name in names.get(role, []))
+    actions += [{"type": "position_skipping", "target": name, "condition_on": []} for name in skipped]
     found: dict[str, Any] = {"representation_format": {"data_spaces": spaces}} if spaces else {}
     found |= {"action_optimization": actions} if actions else {}
     attributes = {"metadata_storage_width": own.width, "metadata_datawidth": own.word_bits} if own.width else {}

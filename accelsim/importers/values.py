@@ -176,12 +176,8 @@ def note_others(table: Map, known: Iterable[str], why: Mapping[str, str], notes:
     near = {key: near_miss(key, hints, least=0.9) for key in others if key not in why}
     if wrong := [Problem(table.where(key), f"{key}: unknown key", hint) for key, hint in near.items() if hint]:
         raise InputError(wrong)
-    notes += [table.note(key, why.get(key, "is not read")) for key in others if not _is_anchored(table[key])]
-
-
-def _is_anchored(value: Any) -> bool:
-    """Whether a value has an anchor, by which other places have it."""
-    return isinstance(value, Map | Seq) and value.anchored
+    unread = (key for key in others if not getattr(table[key], "anchored", False))  # by an anchor others have it
+    notes += [table.note(key, why.get(key, "is not read")) for key in unread]
 
 
 def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dict[str, Any]:

@@ -370,25 +370,20 @@ def _bandwidths(name: str, memory: Map, ports: Sequence[Map], together: int, not
 def _energies(memory: Map, ports: Sequence[Map], operands: Sequence[str], step: int) -> dict[str, Any]:
     """Energy of an access of `step` bits: a port's cost is that of all its bits."""
     found: dict[str, Any] = {}
+    texts = [map(str, port.value("allocation", Seq, Seq(port.mark))) for port in ports]  # such as `I1, tl`
+    ways = [{tuple(re.split(r"\s*,\s*", text.strip())) for text in each} for each in texts]
     for action, way in _ACTIONS.items():
         cost = values.figure(memory, "r_cost" if action == "read" else "w_cost")
         of_role: dict[str, str] = {}
         for operand in operands if action != "update" else ["O"] * ("O" in operands):
-            used = [port for port in ports if (operand, way) in _allocated(port)] or list(ports)
-            of_role[ROLES[operand]] = values.pj_text(
-                cost * step / values.whole(used[0].get("bandwidth_max"), used[0].mark)
-            )
+            used = [port for port, own in zip(ports, ways, strict=True) if (operand, way) in own] or list(ports)
+            widest = values.whole(used[0].get("bandwidth_max"), used[0].mark)
+            of_role[ROLES[operand]] = values.pj_text(cost * step / widest)
         same = len(set(of_role.values())) == 1
         found |= {action: next(iter(of_role.values())) if same else of_role} if of_role else {}
     if found.get("update") == found["write"]:
         del found["update"]
     return found
-
-
-def _allocated(port: Map) -> set[tuple[str, str]]:
-    """Operands and ways of a port, as in `I1, tl`."""
-    pairs = [re.split(r"\s*,\s*", str(each).strip()) for each in port.value("allocation", Seq, Seq(port.mark))]
-    return {(pair[0], pair[1]) for pair in pairs if len(pair) == 2}
 
 
 def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
@@ -438,9 +433,8 @@ def _workload(
         return written, _Layer(found, einsum["dims"], bits)
 
     written, known = zip(*values.read_all(read, layers), strict=True)
-    body = values.checked_workload(
-        {"name": values.file_stem(layers[0].mark), "layers": list(written)}, layers[0].mark, notes
-    )
+    body = {"name": values.file_stem(layers[0].mark), "layers": list(written)}
+    body = values.checked_workload(body, layers[0].mark, notes)
     ours = load_workload({"workload": body}).layers
     return body, [replace(layer, einsum=each) for layer, each in zip(known, ours, strict=True)]
 

@@ -56,14 +56,12 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
         steps = math.prod(loop.bound for loop in temporal if loop.dim == dim)
         wide = math.prod(loop.bound for _, loops in spread.values() for loop in loops if loop.dim == dim)
         if steps != -(-bound // wide):
-            what = (
-                f"{dim}: {steps} steps of {wide} places are more than {bound} needs; ZigZag's loops in time have none"
-            )
-            raise AccelsimError(f"{what} that are shorter at last; map again with --factors perfect")
+            what = f"{dim}: {steps} steps of {wide} places are more than {bound} needs"
+            why = "ZigZag's loops in time have none that are shorter at last; map again with --factors perfect"
+            raise AccelsimError(f"{what}; {why}")
     entry: Json = {"name": "default", "memory_operand_links": _LINKS}
-    entry["spatial_mapping"] = {
-        dim: [f"{names[loop.dim]}, {loop.bound}" for loop in loops] for dim, (_, loops) in spread.items()
-    }
+    written = {dim: [f"{names[loop.dim]}, {loop.bound}" for loop in loops] for dim, (_, loops) in spread.items()}
+    entry["spatial_mapping"] = written
     entry["temporal_ordering"] = [[names[loop.dim], loop.bound] for loop in reversed(temporal)]
     notes = [f"{loop.dim} is padded from {einsum.dims[loop.dim]} to {loop.bound}" for loop in mapping.padded]
     texts = {WORKLOAD: yaml_text_of([_layer(padded, names)]), MAPPING: yaml_text_of([entry])}
@@ -81,18 +79,15 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
         notes.append("each tensor has memories of its own, of the size of its tiles, so that ZigZag finds these")
     read = convert([parse(text, name) for name, text in texts.items()])
     if read.mapping is None:
-        raise AccelsimError(
-            f"ZigZag has no form for the mapping: {read.notes[-1].why if read.notes else 'it has no loops'}"
-        )
+        why = read.notes[-1].why if read.notes else "it has no loops"
+        raise AccelsimError(f"ZigZag has no form for the mapping: {why}")
     theirs = evaluate(*read.loaded())
     for what, a, b in (("pJ", theirs.energy_pj, ours.energy_pj), ("cycles", theirs.cycles, ours.cycles)):
         if not math.isclose(a, b, rel_tol=_SAME):
             why = listed(_unsaid(architecture, padded)) or "ports that tensors share"
             notes.append(f"the files come to {a:,.10g} {what} instead of {b:,.10g}: ZigZag has no form for {why}")
-    notes.append(
-        "ZigZag also charges first reads of partial sums and whole accesses, and counts windows without a halo"
-    )
-    return Export(texts, tuple(notes))
+    also = "ZigZag also charges first reads of partial sums and whole accesses, and counts windows without a halo"
+    return Export(texts, (*notes, also))
 
 
 def _spread(mapping: Mapping) -> dict[str, tuple[str, list[Loop]]]:
@@ -117,9 +112,8 @@ def _layer(einsum: Einsum, names: StringMap[str, str]) -> Json:
     """A layer: its equation, with a rank of its own for each sum of dimensions."""
     roles = [tensor.role for tensor in einsum.tensors]
     if sorted(roles) != sorted(LETTERS):
-        raise AccelsimError(
-            f"{einsum.name}: ZigZag's layers have one tensor of each role, this one has {listed(roles)}"
-        )
+        what = f"ZigZag's layers have one tensor of each role, this one has {listed(roles)}"
+        raise AccelsimError(f"{einsum.name}: {what}")
     relations, texts, widths = dict[str, str](), dict[str, str](), dict[str, int]()
     for tensor in einsum.tensors:
         text = letter = LETTERS[tensor.role]
@@ -164,13 +158,9 @@ def _machine(architecture: Architecture, einsum: Einsum, mapping: Mapping, busy:
         for part in [[role for role in LETTERS if role in kept]] if together else parts:
             name = level.name if together else f"{level.name}_{_OPERANDS[part[0]]}"
             memories[name] = _memory(architecture, level, part, level is levels[0], busy[level.name]) | served
-    sizes = [math.prod(loop.bound for loop in loops) for _, loops in spread.values()] or [1]
-    array = {
-        "unit_energy": architecture.mac_pj(einsum),
-        "unit_area": 1,
-        "dimensions": [*spread] or ["D1"],
-        "sizes": sizes,
-    }
+
+    array = {"unit_energy": architecture.mac_pj(einsum), "unit_area": 1, "dimensions": [*spread] or ["D1"]}
+    array["sizes"] = [math.prod(loop.bound for loop in loops) for _, loops in spread.values()] or [1]
     return {"name": architecture.name, "memories": memories, "operational_array": array}
 
 
@@ -195,16 +185,9 @@ def _memory(architecture: Architecture, level: Level, roles: list[str], first: b
         memory[f"{way}_cost"] = pj * rates.get(way, rates.get("rw", 0)) / access
     ports = []
     for kind, rate in rates.items():
-        ways = [
-            f"{operand}, {way}" for operand in operands for one in kind for way in _WAYS[one][: 1 + (operand == "O")]
-        ]
-        port = {
-            "name": f"{kind}_port_1",
-            "type": _KINDS[kind],
-            "bandwidth_min": min(access, rate),
-            "bandwidth_max": rate,
-        }
-        ports.append({**port, "allocation": ways})
+        each = ((operand, way) for operand in operands for one in kind for way in _WAYS[one][: 1 + (operand == "O")])
+        port = {"name": f"{kind}_port_1", "type": _KINDS[kind], "bandwidth_min": min(access, rate)}
+        ports.append({**port, "bandwidth_max": rate, "allocation": [", ".join(pair) for pair in each]})
     return {**memory, "area": 0, "latency": 1, "operands": operands, "ports": ports}
 
 
@@ -242,10 +225,8 @@ def _apart(machine: Json, nest: ZigZagNest, wanted: StringMap[tuple[str, str], i
             at = wanted[name if (name, operand) in wanted else level, operand]
             bits = tile_bits(nest, operand, set(memory["served_dimensions"]), start.get(operand, 0), at)
             start[operand] = at
-            ports = [
-                {**port, "allocation": [w for w in port["allocation"] if w.startswith(f"{operand},")]}
-                for port in memory["ports"]
-            ]
+            used = ([way for way in port["allocation"] if way.startswith(f"{operand},")] for port in memory["ports"])
+            ports = [{**port, "allocation": ways} for port, ways in zip(memory["ports"], used, strict=True)]
             memories[f"{level}_{operand}"] = {**memory, "size": math.ceil(bits), "operands": [operand], "ports": ports}
     return {**machine, "memories": memories}
 

@@ -126,10 +126,10 @@ class ZigZagNest:
 
     def order(self, ladder: Memories, notes: list[Note]) -> list[tuple[str, Map]]:
         """Memories in an order in which their tiles are nested so, those of several operands apart if they must be."""
-        each = [
-            (f"{name}_{operand}", memory, operand) for name, memory in ladder[1:] for operand in operands_of(memory)
-        ]
-        single = [(name, _of_one(memory, operand)) for name, memory, operand in each]
+        single = list[tuple[str, Map]]()
+        for name, memory in ladder[1:]:
+            held = [(each, {**memory, "operands": Seq(memory.mark, held=[each])}) for each in operands_of(memory)]
+            single += [(f"{name}_{each}", Map(memory.mark, memory.tag, own, memory.marks)) for each, own in held]
         for inner in (ladder[1:], single):
             chains = _chains(inner)
             for rest in itertools.islice(itertools.permutations(inner), _MOST_ORDERS):
@@ -198,11 +198,6 @@ def _chains(memories: Memories) -> list[list[str]]:
     return [[name for name, memory in memories if operand in operands_of(memory)] for operand in ROLES]
 
 
-def _of_one(memory: Map, operand: str) -> Map:
-    """A memory of one of its operands."""
-    return Map(memory.mark, memory.tag, {**memory, "operands": Seq(memory.mark, held=[operand])}, memory.marks)
-
-
 def _add(nodes: list[dict[str, Any]], loops: _Loops) -> None:
     """Add loops, innermost first, to the innermost node; one that keeps nothing takes on where a dimension returns."""
     for dim, bound in reversed(loops):
@@ -227,18 +222,13 @@ def read_nest(
     spatial: dict[str, list[list[Any]]] = {}
     table = entry.inner("spatial_mapping")
     for array_dim in table.keys() & sizes.keys():
-        named = [(ours.get(dim, dim), size) for dim, size in pairs(table[array_dim])]
-        spatial[array_dim] = [
-            [dim, min(int(size), sizes[array_dim], known[dim])]
-            for dim, size in named
-            if dim in known and size.isdigit()
-        ]
+        named = ((ours.get(dim, dim), size) for dim, size in pairs(table[array_dim]))
+        sized = ((dim, int(size)) for dim, size in named if dim in known and size.isdigit())
+        spatial[array_dim] = [[dim, min(size, sizes[array_dim], known[dim])] for dim, size in sized]
     of_memories = entry.inner("temporal_mapping").inner("temporal_mapping") or entry.inner("temporal_mapping")
     blocks = {key: [pairs(block) if block else [] for block in of_memories[key]] for key in of_memories}
     row: Any = entry.get("temporal_ordering") or []
-    loops = [
-        loop for block in next(iter(blocks.values()), [[pair for one in row for pair in pairs(one)]]) for loop in block
-    ]
+    loops = [*itertools.chain(*next(iter(blocks.values()), map(pairs, row)))]
     temporal = [(ours.get(dim, dim), int(size)) for dim, size in loops if size.isdigit() and size != "1"]
     if not loops or any(not size.isdigit() for _, size in loops):
         return None
@@ -275,20 +265,15 @@ def _written(
         counts = [*itertools.accumulate(sum(size != "1" for _, size in block) for block in each)]
         if left := names[len(counts) :]:  # between layers
             notes.append(entry.note("temporal_mapping", f"{letter} stays inside {listed(left)}; here it passes them"))
-        found |= {
-            (name, operand): count for name, count in zip(names, [*counts, *counts[-1:] * len(left)], strict=True)
-        }
+        counts += counts[-1:] * len(left)
+        found |= {(name, operand): count for name, count in zip(names, counts, strict=True)}
     return found
 
 
 def allocated(nest: ZigZagNest, memories: Map) -> dict[tuple[str, str], int]:
     """Loops inside the tiles, as ZigZag fills its memories; of equal choices the one with most loops of the first."""
-    many, found, reached, below = (
-        len(nest.temporal),
-        dict[tuple[str, str], int](),
-        dict[str, int](),
-        dict[str, set[str]](),
-    )
+    many, found, reached = len(nest.temporal), dict[tuple[str, str], int](), dict[str, int]()
+    below = dict[str, set[str]]()
     for index, name in enumerate(memories):
         memory = memories.value(name, Map)
         room, twice = figure(memory, "size"), bool(memory.get("force_double_buffering"))

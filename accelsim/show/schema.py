@@ -33,12 +33,12 @@ _BODIES: dict[str, tuple[str, Form]] = {
     "gpu": ("GPU, by its data sheet", GPU_FORM),
     "system": ("cores with a shared memory", SYSTEM_FORM),
     "workload": ("one Einsum, or a network of layers", WORKLOAD_FORM),
-    "decoder": ("decoder of a language model: widths and counts", DECODER_FORM),
+    "decoder": ("decoder of a language model", DECODER_FORM),
     "mapping": ("one mapping of a layer onto an architecture", MAPPING_FORM),
     "layout": ("data layouts of tensors at the first level, in Timeloop's form", LAYOUT_FORM),
-    "constraints": ("constraints on the mappings of a search", CONSTRAINTS_FORM),
-    "energy_table": ("energies and areas by component class and attributes", ENERGY_TABLE_FORM),
-    "sweep": ("design points of an architecture to evaluate", SWEEP_FORM),
+    "constraints": ("constraints on mappings", CONSTRAINTS_FORM),
+    "energy_table": ("energies and areas of components", ENERGY_TABLE_FORM),
+    "sweep": ("design points to evaluate", SWEEP_FORM),
 }
 KINDS = (*_BODIES, "result")
 _PARAMS = Key(

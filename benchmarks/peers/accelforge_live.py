@@ -1,8 +1,9 @@
 """Run AccelForge, in its own Python: requests as JSON on stdin, answers on stdout.
 
 A request to describe takes a file of AccelForge, and is answered with its components as the records have them. One with
-a nest is evaluated. One with a limit [CPU s] is searched for as long, and answered with its mapping. Any other is
-searched, and once more with the tiles of a memory in two places at most, which is nearer to even mappings.
+`files` is a machine, a problem and a mapping of its own, and is evaluated, as one with a nest is. One with a limit
+[CPU s] is searched for as long, and answered with its mapping. Any other is searched, and once more with the tiles of a
+memory in two places at most, which is nearer to even mappings.
 """
 
 from __future__ import annotations
@@ -152,15 +153,22 @@ def evaluate(machine: str, problem: str, objective: str, nest: list[list[Any]]) 
             nodes.append(Temporal(rank_variable=first, tile_shape=second))
     nodes.append(Compute(einsum=spec.workload.einsums[0].name, component="MAC"))
     spec.mapping = Mapping(nodes=nodes)
+    return total(spec)[objective]
+
+
+def total(spec: Any) -> dict[str, float]:
+    """Energy [J], latency [s] and their product, of the mapping of a specification."""
     spec.model.metrics = accelforge.Metrics.ENERGY | accelforge.Metrics.LATENCY
     energy, latency = (float(spec.evaluate_mapping().data.iloc[0][f"Total<SEP>{x}"]) for x in ("energy", "latency"))
-    return {"energy": energy, "cycles": latency, "edp": energy * latency}[objective]
+    return {"energy": energy, "cycles": latency, "edp": energy * latency}
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Answer one request; the first search of a process compiles and is done twice."""
     if request.get("describe"):
         return {"parts": describe(request["machine"], request["problem"])}
+    if request.get("files"):
+        return total(accelforge.Spec.from_yaml(*request["files"]))
     asked = request["machine"], request["problem"], request["objective"]
     if request.get("nest"):
         return {"value": evaluate(*asked, request["nest"])}

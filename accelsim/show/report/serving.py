@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from accelsim.gpu.collectives import MEASURED_GPUS
-from accelsim.gpu.serving import GROUPS, OperatorTime, Request, Serving, front
+from accelsim.gpu.serving import OperatorTime, Request, Serving, front
+from accelsim.gpu.steps import GROUPS
 from accelsim.inputs.units import format_si
 from accelsim.show.report import share
 from accelsim.show.table import Column, Piece, Table, bold, dim
@@ -24,10 +25,6 @@ def _us(value: float) -> str:
     return format_si(value * 1e-6, "s") if value else ""
 
 
-def _share(value: float) -> str:
-    return share(value) if value else ""
-
-
 def serving_row(point: Serving) -> dict[str, Any]:
     """Point as a plain row."""
     more = {"gpus": point.split.gpus, "tokens_per_s_gpu": point.tokens_per_s_gpu, "fits": point.memory.fits}
@@ -35,17 +32,19 @@ def serving_row(point: Serving) -> dict[str, Any]:
 
 
 def _operator(name: str, parts: Sequence[OperatorTime], point: Serving) -> dict[str, Any]:
-    prompt_us, token_us = (sum(getattr(part, key) for part in parts) for key in ("prompt_us", "token_us"))
-    shares = {"prompt_share": prompt_us / point.prompt_s * 1e-6, "token_share": token_us / point.token_s * 1e-6}
-    return {"name": name, "prompt_us": prompt_us, "token_us": token_us, **shares}
+    found: dict[str, Any] = {"name": name}
+    for key in ("prompt_us", "token_us"):
+        of, every = (sum(getattr(part, key) for part in some) for some in (parts, point.operators))
+        found |= {key: of, f"{key}_share": of / every or None}
+    return found
 
 
 _OPERATORS = (
     Column("operator", "name"),
     Column("prefill", "prompt_us", _us),
-    Column("%", "prompt_share", _share),
+    Column("%", "prompt_us_share", share),
     Column("decode", "token_us", _us),
-    Column("%", "token_share", _share),
+    Column("%", "token_us_share", share),
 )
 
 
@@ -56,10 +55,12 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
     sequences = f"{split.batch} sequence{'s' if split.batch > 1 else ''}"
     tokens = f"{request.prompt} prompt{known} + {request.output} output tokens"
     yield bold(f"{model} on {split.gpus} x {gpu}, {request.precision}, {split.text}; {sequences}, {tokens}")
-    until = f" to {_seconds(point.first_token_s)}" if point.first_token_s > point.prompt_s else ""
-    steps = f"{split.batch} prompts arrive together, prefilled {point.step_sequences} at a time" if until else ""
+    first, note = _seconds(point.first_token_s), f"{point.running} sequences run at once; another arrives as one ends"
+    if not request.in_flight and point.first_token_s > point.prompt_s:
+        first = f"{_seconds(point.prompt_s)} to {first}"
+        note = f"{split.batch} prompts arrive together, prefilled {point.step_sequences} at a time"
     lines = [
-        ("TTFT", f"{_seconds(point.prompt_s)}{until}", steps),
+        ("TTFT", first, note),
         ("TPOT", _seconds(point.token_s), f"{1 / point.token_s:,.4g} tokens/s per sequence"),
         ("throughput", f"{point.tokens_per_s:,.0f} tokens/s", f"{point.tokens_per_s_gpu:,.0f} per GPU"),
         ("memory", f"{_bytes(memory.total)} of {_bytes(memory.room)}", f"per GPU: {memory.text}"),
@@ -71,8 +72,7 @@ def serving_report(model: str, gpu: str, request: Request, point: Serving, mode:
     rows = [_operator(part.name, [part], point) for part in point.operators]
     groups = {group: [part for part in point.operators if part.group == group] for group in GROUPS}
     sums = [_operator(group, parts, point) for group, parts in groups.items() if parts]
-    note = "one prefill step | one decode step (mid-output)"
-    yield Table("operators", _OPERATORS, rows, "Time by operator", note, below=sums)
+    yield Table("operators", _OPERATORS, rows, "Time by operator", "a step with prompts | one without", below=sums)
     yield from _doubts([point])
     yield from _kernels(point)
 
