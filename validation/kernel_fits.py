@@ -138,8 +138,8 @@ _PRIOR_WEIGHT, _WIDE_PRIOR_WEIGHT = 1.0, 2.0
 """Weight of a constant's distance from the one that it is near, as that of one row: on logarithms. Constants that serve
 GPUs of other families than those that they were fitted to stay nearer."""
 _ITERATIONS = 12
-GAIN = 0.8
-"""What a constant of its own must save, in rows that are wrong by a factor of e."""
+GAIN = 1.05e-4
+"""What a constant of its own must save: rows that are wrong by a factor of e, as a share of all rows of the kind."""
 _STEPS = (0.3, 0.5, 0.71, 0.85, 1.18, 1.41, 2.0, 3.3)
 """Factors by which each constant is tried."""
 FLOOR = "floor_us"
@@ -160,6 +160,7 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
     found: dict[tuple[str, str, str], FittedSet] = {}
     variants, families = kind.variant(rows.shapes), rows.families
     paths = np.array([kind.path(gpu) for gpu in rows.gpus])[rows.which]
+    gain = GAIN * len(rows)
     everything, possible = np.ones(len(rows), dtype=bool), _possible(kind, rows)
 
     def add(key: tuple[str, str, str], members: NDArray[np.bool_], *near: tuple[str, str, str]) -> None:
@@ -171,7 +172,7 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
         own = rows.take(members)
         gpus = tuple(rows.gpus[which].name for which in np.unique(own.which).tolist())
         weight = _PRIOR_WEIGHT if key[2] in families else _WIDE_PRIOR_WEIGHT
-        values, moved = _fit(kind, own, wider.values if wider else start, weight, every=wider is None)
+        values, moved = _fit(kind, own, wider.values if wider else start, weight, gain, every=wider is None)
         number = list(found.values()).index(wider) if wider else -1
         if wider and wider is found.get(key):  # of all variants, and now of those without a name
             number, moved = wider.near, tuple(dict.fromkeys([*wider.own, *moved]))
@@ -213,12 +214,12 @@ def _possible(kind: OperatorKind, rows: Rows) -> NDArray[np.bool_]:
 
 
 def _fit(
-    kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float, *, every: bool
+    kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float, least_gain: float, *, every: bool
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """Constants near others that suit rows, and which of them moved; families of GPUs weigh alike.
 
     Of many rows every n-th counts. `every`: all constants move. Otherwise one after the other, the one that saves most,
-    with those before it; the last one must save the error of `GAIN` rows that are wrong by a factor of e.
+    with those before it; the last one must save the error of `least_gain` rows that are wrong by a factor of e.
     """
     names, counts = np.unique(rows.families, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
@@ -258,7 +259,7 @@ def _fit(
         _, name, step = min(tried)
         found = moved({**values, name: step}, [*own, name])
         after = error(found)
-        if (now - after) * len(rows) < GAIN:
+        if (now - after) * len(rows) < least_gain:
             break
         values, now = found, after
         own.append(name)
