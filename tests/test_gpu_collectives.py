@@ -68,6 +68,14 @@ def test_time_collective__grows_with_size_and_is_below_the_link(gpu, one_shot):
         assert times.time_us[-1] > 0.55 * least[-1]  # in the switch an all-reduce sends 8 / 14 of a ring's
 
 
+def test_time_collective__over_pcie_says_what_it_may_be_off():
+    """Where no GPU of the family was measured."""
+    shapes = collective_shapes(["all_reduce"], 4, 2.0**20)
+    assert time_collective(load_gpu("rtx_pro_6000"), shapes).label.endswith("; may be 2 times off")
+    assert "off" not in time_collective(load_gpu("l40s"), shapes).label
+    assert "off" not in time_collective(load_gpu("gb200"), shapes).label
+
+
 def test_time_collective__nvswitch_adds_up_from_hopper_on():
     """Of eight H100 an all-reduce of 1 GiB takes less than an all-gather and a reduce-scatter; of A100 it does not."""
     for gpu, faster in ((H100, True), (load_gpu("a100"), False)):

@@ -111,10 +111,10 @@ def test_experts__crowded_tokens_read_fewer_weights_and_shared_experts_take_less
 
 def test_fitted__prefers_the_kernel_of_the_variant():
     sets = [
-        FittedSet("S/block", "fp8_block", "hopper 9", ("h100_sxm",), 900, {"x": 1.0}),
-        FittedSet("S/plain", "fp8", "hopper 9", ("h100_sxm",), 100, {"x": 2.0}),
-        FittedSet("", "", "", ("h100_sxm", "l40s"), 1000, {"x": 3.0}),
-        FittedSet("", "", "ada 8", ("l40s",), 50, {"x": 4.0}),
+        FittedSet("S/block", "fp8_block", "hopper 9", ("h100_sxm",), 900, {"x": 1.0}, -1, ("x",)),
+        FittedSet("S/plain", "fp8", "hopper 9", ("h100_sxm",), 100, {"x": 2.0}, -1, ("x",)),
+        FittedSet("", "", "", ("h100_sxm", "l40s"), 1000, {"x": 3.0}, -1, ("x",)),
+        FittedSet("", "", "ada 8", ("l40s",), 50, {"x": 4.0}, -1, ("x",)),
     ]
     found = Fitted(tuple(sets))
     assert found.of(H100, None, "fp8").values["x"] == found.of(H100, "s", "fp8").values["x"] == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,18 @@ from numpy.typing import NDArray
 from accelsim.gpu.calibration import LEAST_ROWS, fit_positive
 from accelsim.gpu.catalogue import Gpu, table_of
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.fitted import Constants, Fitted, FittedSet, Names, OperatorKind, Parts, Shapes, family, shipped_kinds
+from accelsim.gpu.fitted import (
+    FILE,
+    Constants,
+    Fitted,
+    FittedSet,
+    Names,
+    OperatorKind,
+    Parts,
+    Shapes,
+    family,
+    shipped_kinds,
+)
 from accelsim.inputs.errors import AccelsimError
 
 _MOST_PAIRS = 4_000_000
@@ -126,6 +138,10 @@ _PRIOR_WEIGHT, _WIDE_PRIOR_WEIGHT = 1.0, 2.0
 """Weight of a constant's distance from the one that it is near, as that of one row: on logarithms. Constants that serve
 GPUs of other families than those that they were fitted to stay nearer."""
 _ITERATIONS = 12
+GAIN = 1.05e-4
+"""What a constant of its own must save: rows that are wrong by a factor of e, as a share of all rows of the kind."""
+_STEPS = (0.3, 0.5, 0.71, 0.85, 1.18, 1.41, 2.0, 3.3)
+"""Factors by which each constant is tried."""
 FLOOR = "floor_us"
 """Constant of a least time; rows far from it say nothing of it, so that its fit begins where the fastest rows are."""
 _FASTEST = 0.05
@@ -144,18 +160,23 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
     found: dict[tuple[str, str, str], FittedSet] = {}
     variants, families = kind.variant(rows.shapes), rows.families
     paths = np.array([kind.path(gpu) for gpu in rows.gpus])[rows.which]
+    gain = GAIN * len(rows)
     everything, possible = np.ones(len(rows), dtype=bool), _possible(kind, rows)
 
     def add(key: tuple[str, str, str], members: NDArray[np.bool_], *near: tuple[str, str, str]) -> None:
-        """Fit a set near the first one of several that there is."""
+        """Fit a set near the first one of several that there is, from which few of its constants differ."""
         members = members if key[2] in families else members & possible
         if members.sum() < LEAST_ROWS:
             return
-        prior = next((found[other].values for other in near if other in found), start)
+        wider = next((found[other] for other in near if other in found), None)
         own = rows.take(members)
         gpus = tuple(rows.gpus[which].name for which in np.unique(own.which).tolist())
         weight = _PRIOR_WEIGHT if key[2] in families else _WIDE_PRIOR_WEIGHT
-        found[key] = FittedSet(*key, gpus, len(own), _fit(kind, own, prior, weight))
+        values, moved = _fit(kind, own, wider.values if wider else start, weight, gain, every=wider is None)
+        number = list(found.values()).index(wider) if wider else -1
+        if wider and wider is found.get(key):  # of all variants, and now of those without a name
+            number, moved = wider.near, tuple(dict.fromkeys([*wider.own, *moved]))
+        found[key] = FittedSet(*key, gpus, len(own), values, number, moved)
 
     def levels(stack: str, variant: str, members: NDArray[np.bool_], wide: str) -> None:
         """Constants of all GPUs, and but for libraries of each path and of each family on it."""
@@ -164,7 +185,7 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
             for name in sorted(set(places[members].tolist()) - {""}):
                 at = members & (places == name)
                 wider = ((stack, variant, str(paths[at][0])), (stack, variant, ""))
-                add((stack, variant, name), at, (stack, "", name), *(wider if stack or places is families else ()))
+                add((stack, variant, name), at, (stack, "", name), *wider)
 
     levels("", "", everything, "")
     libraries = np.array([library_of(stack) for stack in rows.stack.tolist()])
@@ -192,8 +213,14 @@ def _possible(kind: OperatorKind, rows: Rows) -> NDArray[np.bool_]:
     return found
 
 
-def _fit(kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float) -> dict[str, float]:
-    """Constants near others that suit rows; families of GPUs weigh alike, and of many rows every n-th counts."""
+def _fit(
+    kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float, least_gain: float, *, every: bool
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Constants near others that suit rows, and which of them moved; families of GPUs weigh alike.
+
+    Of many rows every n-th counts. `every`: all constants move. Otherwise one after the other, the one that saves most,
+    with those before it; the last one must save the error of `least_gain` rows that are wrong by a factor of e.
+    """
     names, counts = np.unique(rows.families, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
     order = np.argsort(rows.time_us, kind="stable")
@@ -201,23 +228,51 @@ def _fit(kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float) 
     few = rows.take(order)
     weight = np.array([1 / np.sqrt(sizes[name]) for name in few.families.tolist()])
     weight /= weight.mean()
-    if FLOOR in prior:
-        prior = {**prior, FLOOR: float(np.quantile(few.time_us, _FASTEST))}
-    near, times = np.log(list(prior.values())), _timer(kind, few)
+    times, ranges = _timer(kind, few), {name: (one.low, one.high) for name, one in kind.constants.items()}
+    least = {FLOOR: float(np.quantile(few.time_us, _FASTEST))} if FLOOR in prior else {}
 
-    def residuals(values: Constants) -> Floats:
-        errors = weight * np.log(times(values) / few.time_us)
-        moved = prior_weight * (np.log([values[name] for name in prior]) - near)
-        return np.concatenate([errors, moved])
+    def error(values: Constants) -> float:
+        return float(np.mean(weight * np.abs(np.log(times(values) / few.time_us))))
 
-    ranges = {name: (one.low, one.high) for name, one in kind.constants.items()}
-    exact = fit_positive(residuals, dict(prior), ranges, iterations=_ITERATIONS)
-    return {name: float(f"{value:.4g}") for name, value in exact.items()}
+    def moved(values: Constants, some: Sequence[str]) -> dict[str, float]:
+        """Move some constants together."""
+        near = np.log([prior[name] if name != FLOOR or not every else values[name] for name in some])
+
+        def residuals(those: Constants) -> Floats:
+            errors = weight * np.log(times({**values, **those}) / few.time_us)
+            return np.concatenate([errors, prior_weight * (np.log([those[name] for name in some]) - near)])
+
+        start, own = {name: values[name] for name in some}, {name: ranges[name] for name in some}
+        exact = fit_positive(residuals, start, own, iterations=_ITERATIONS)
+        return {**values, **{name: float(f"{value:.4g}") for name, value in exact.items()}}
+
+    if every:
+        return moved({**prior, **least}, list(prior)), tuple(prior)
+    values, own, now = dict(prior), list[str](), error(prior)
+    while len(own) < len(prior):
+        tried = []
+        for name in (name for name in prior if name not in own):
+            low, high = ranges[name]
+            steps = [min(high, max(low, values[name] * step)) for step in _STEPS]
+            steps += [min(high, max(low, least[name]))] if name in least else []
+            tried += [(error({**values, name: step}), name, step) for step in steps]
+        _, name, step = min(tried)
+        found = moved({**values, name: step}, [*own, name])
+        after = error(found)
+        if (now - after) * len(rows) < least_gain:
+            break
+        values, now = found, after
+        own.append(name)
+    return values, tuple(own)
 
 
-def sources(kind: str) -> Mapping[str, str]:
+ROOFLINES = Path(__file__).with_name("rooflines.json")
+"""Constants of rooflines, fitted as those that ship."""
+
+
+def sources(kind: str, path: Path = FILE) -> Mapping[str, str]:
     """Table that the constants of a kind were fitted to: its file and SHA-256; nothing if none ship."""
-    body = shipped_kinds().get(kind, {})
+    body = shipped_kinds(path).get(kind, {})
     return {name: body[name] for name in ("table", "sha256") if name in body}
 
 

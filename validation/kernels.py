@@ -51,7 +51,7 @@ from accelsim.inputs.units import listed, quoted
 from accelsim.show.report.gpu import plain, short_percent
 from accelsim.show.table import Column, Piece, Table, dim, heading, legend
 from validation.command import Answer, run_alone
-from validation.kernel_fits import Rows, baselines, fit_sets, joined, predict, roofline_of, sources
+from validation.kernel_fits import ROOFLINES, Rows, baselines, fit_sets, joined, predict, roofline_of, sources
 
 _LONG_US = 100.0
 Numbers = Mapping[str, Floats]
@@ -385,7 +385,7 @@ def _validated(kind: OperatorKind, rows: Rows, shipped_of: bool, only: str | Non
         roofline = roofline_of(kind)
         times = {
             "ours": predict(kind, of, shipped(kind.name)),
-            "roofline": predict(roofline, of, shipped(roofline.name)),
+            "roofline": predict(roofline, of, shipped(roofline.name, ROOFLINES)),
         }
         cases.insert(len(cases) - 1, (SHIPPED, tested, times))
     for gpu in dict.fromkeys(names.tolist()):
