@@ -7,7 +7,7 @@ those of its library, or else of all. Arrays: P = kernels. Times are in us.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,7 @@ _PRIOR_WEIGHT, _WIDE_PRIOR_WEIGHT = 1.0, 2.0
 """Weight of a constant's distance from the one that it is near, as that of one row: on logarithms. Constants that serve
 GPUs of other families than those that they were fitted to stay nearer."""
 _ITERATIONS = 12
-GAIN = 1.05e-4
+GAIN = 1.03e-4
 """What a constant of its own must save: rows that are wrong by a factor of e, as a share of all rows of the kind."""
 _STEPS = (0.3, 0.5, 0.71, 0.85, 1.18, 1.41, 2.0, 3.3)
 """Factors by which each constant is tried."""
@@ -172,11 +172,11 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
         own = rows.take(members)
         gpus = tuple(rows.gpus[which].name for which in np.unique(own.which).tolist())
         weight = _PRIOR_WEIGHT if key[2] in families else _WIDE_PRIOR_WEIGHT
-        values, moved = _fit(kind, own, wider.values if wider else start, weight, gain, every=wider is None)
+        values = _fit(kind, own, wider.values if wider else start, weight, gain, every=wider is None)
         number = list(found.values()).index(wider) if wider else -1
         if wider and wider is found.get(key):  # of all variants, and now of those without a name
-            number, moved = wider.near, tuple(dict.fromkeys([*wider.own, *moved]))
-        found[key] = FittedSet(*key, gpus, len(own), values, number, moved)
+            number = wider.near
+        found[key] = FittedSet(*key, gpus, len(own), values, number, ())
 
     def levels(stack: str, variant: str, members: NDArray[np.bool_], wide: str) -> None:
         """Constants of all GPUs, and but for libraries of each path and of each family on it."""
@@ -200,7 +200,13 @@ def fit_sets(kind: OperatorKind, rows: Rows) -> Fitted:
         levels(stack, kernels[0] if len(kernels) == 1 else "", of_stack, wide if (wide, "", "") in found else "")
         for variant in kernels if len(kernels) > 1 else []:
             levels(stack, variant, of_stack & (variants == variant), stack)
-    return Fitted(tuple(found.values()))
+    every = list(found.values())
+    return Fitted(tuple(replace(one, own=_own(one, every[one.near] if one.near >= 0 else None)) for one in every))
+
+
+def _own(one: FittedSet, wider: FittedSet | None) -> tuple[str, ...]:
+    """Constants that a wider set, which may have been fitted anew since, has not."""
+    return tuple(name for name, value in one.values.items() if wider is None or wider.values[name] != value)
 
 
 def _possible(kind: OperatorKind, rows: Rows) -> NDArray[np.bool_]:
@@ -215,8 +221,8 @@ def _possible(kind: OperatorKind, rows: Rows) -> NDArray[np.bool_]:
 
 def _fit(
     kind: OperatorKind, rows: Rows, prior: Constants, prior_weight: float, least_gain: float, *, every: bool
-) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Constants near others that suit rows, and which of them moved; families of GPUs weigh alike.
+) -> dict[str, float]:
+    """Constants near others that suit rows; families of GPUs weigh alike.
 
     Of many rows every n-th counts. `every`: all constants move. Otherwise one after the other, the one that saves most,
     with those before it; the last one must save the error of `least_gain` rows that are wrong by a factor of e.
@@ -247,7 +253,7 @@ def _fit(
         return {**values, **{name: float(f"{value:.4g}") for name, value in exact.items()}}
 
     if every:
-        return moved({**prior, **least}, list(prior)), tuple(prior)
+        return moved({**prior, **least}, list(prior))
     values, own, now = dict(prior), list[str](), error(prior)
     while len(own) < len(prior):
         tried = []
@@ -263,7 +269,7 @@ def _fit(
             break
         values, now = found, after
         own.append(name)
-    return values, tuple(own)
+    return values
 
 
 ROOFLINES = Path(__file__).with_name("rooflines.json")

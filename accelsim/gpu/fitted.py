@@ -154,7 +154,8 @@ class FittedSet:
     @property
     def launched_apart(self) -> bool:
         """Whether these kernels were measured outside CUDA graphs, so that their launches set the time."""
-        return self.values.get("floor_us", 0.0) > LONGEST_FLOOR_US
+        times = (self.values[name] for name in ("floor_us", "launch_us") if "floor_us" in self.values)
+        return max(times, default=0.0) > LONGEST_FLOOR_US
 
     @property
     def software(self) -> str:
