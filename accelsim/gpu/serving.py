@@ -46,7 +46,7 @@ ROOM = 0.9
 """Share of the memory that a stack fills (`gpu_memory_utilization` of vLLM); the rest is for the driver and graphs."""
 STEP_TOKENS = 8192
 """Prompt tokens of a step, at most (`max_num_batched_tokens` of vLLM's server on large GPUs)."""
-GAPS_US = {"trtllm": 0.0, "vllm": 1.6, "sglang": 2.0}
+GAPS_US = {"trtllm": 0.0, "vllm": 1.4, "sglang": 1.6}
 """Time between two kernels of a step of a stack beyond that in the loops of one kernel that were measured [us].
 
 Medians over runs of B200 and B300 with at most 16 sequences, 0 where these are below it; `python -m validation.serving`
@@ -54,7 +54,7 @@ prints them, and what they are worth on Hopper."""
 LAUNCH_US = 8.0
 """The same of any stack in a step with prompts, which no CUDA graph replays, so that the host launches each kernel.
 
-With 0, 8 and 16 us, first tokens of eight published figures are 20, 7 and 15 % off, and times per token of runs 11.2,
+With 0, 8 and 16 us, first tokens of eight published figures were 20, 7 and 15 % off, and times per token of runs 11.2,
 10.9 and 10.7 % (`validation.serving`)."""
 _MOST_SEQUENCES = 2**24
 
