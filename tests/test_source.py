@@ -269,7 +269,8 @@ def test_overrides__of_one_file_are_of_its_own_parameters(load, source, override
         ("params: {}\n", "f.yaml:1:1: no key says what the file is; expected workload"),
         (
             "- 1\n",
-            "keys architecture, gpu, system, workload, decoder, mapping, layout, constraints, energy_table, sweep, got a list",
+            "keys architecture, gpu, system, workload, decoder, mapping, layout, constraints, energy_table, sweep, "
+            "got a list",
         ),
         ("word\n", "got 'word'"),
     ],
