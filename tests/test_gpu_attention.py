@@ -367,8 +367,8 @@ def test_shipped__constants_lie_in_their_ranges_and_name_their_table(shared):
 
 
 REACH = {
-    **{"attention_prefill": (0.12, 0.11), "attention_decode": (0.135, 0.14)},
-    **{"mla_prefill": (0.155, 0.15), "mla_decode": (0.12, 0.11)},
+    **{"attention_prefill": (0.12, 0.11), "attention_decode": (0.13, 0.14)},
+    **{"mla_prefill": (0.15, 0.14), "mla_decode": (0.12, 0.11)},
 }
 """Median error of held-out rows with the constants that ship: of any GPU, and of rows above 100 us."""
 

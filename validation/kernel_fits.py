@@ -138,10 +138,8 @@ _PRIOR_WEIGHT, _WIDE_PRIOR_WEIGHT = 1.0, 2.0
 """Weight of a constant's distance from the one that it is near, as that of one row: on logarithms. Constants that serve
 GPUs of other families than those that they were fitted to stay nearer."""
 _ITERATIONS = 12
-GAIN = 1.03e-4
+GAIN = 1e-4
 """What a constant of its own must save: rows that are wrong by a factor of e, as a share of all rows of the kind."""
-_STEPS = (0.3, 0.5, 0.71, 0.85, 1.18, 1.41, 2.0, 3.3)
-"""Factors by which each constant is tried."""
 FLOOR = "floor_us"
 """Constant of a least time; rows far from it say nothing of it, so that its fit begins where the fastest rows are."""
 _FASTEST = 0.05
@@ -224,8 +222,8 @@ def _fit(
 ) -> dict[str, float]:
     """Constants near others that suit rows; families of GPUs weigh alike.
 
-    Of many rows every n-th counts. `every`: all constants move. Otherwise one after the other, the one that saves most,
-    with those before it; the last one must save the error of `least_gain` rows that are wrong by a factor of e.
+    Of many rows every n-th counts. All constants move together; then, unless `every`, those go back of which the fit
+    needs least, until none does that costs less than the error of `least_gain` rows that are wrong by a factor of e.
     """
     names, counts = np.unique(rows.families, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
@@ -252,23 +250,18 @@ def _fit(
         exact = fit_positive(residuals, start, own, iterations=_ITERATIONS)
         return {**values, **{name: float(f"{value:.4g}") for name, value in exact.items()}}
 
-    if every:
-        return moved({**prior, **least}, list(prior))
-    values, own, now = dict(prior), list[str](), error(prior)
-    while len(own) < len(prior):
-        tried = []
-        for name in (name for name in prior if name not in own):
-            low, high = ranges[name]
-            steps = [min(high, max(low, values[name] * step)) for step in _STEPS]
-            steps += [min(high, max(low, least[name]))] if name in least else []
-            tried += [(error({**values, name: step}), name, step) for step in steps]
-        _, name, step = min(tried)
-        found = moved({**values, name: step}, [*own, name])
-        after = error(found)
-        if (now - after) * len(rows) < least_gain:
+    values = moved({**prior, **least}, list(prior))
+    own, now = list(prior), error(values)
+    while own and not every:
+        after, name = min((error({**values, name: prior[name]}), name) for name in own)
+        if (after - now) * len(rows) <= least_gain:
+            own.remove(name)
+            values, now = {**values, name: prior[name]}, after
+            continue
+        found = moved(values, own)
+        if error(found) >= now:
             break
-        values, now = found, after
-        own.append(name)
+        values, now = found, error(found)
     return values
 
 

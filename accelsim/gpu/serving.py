@@ -46,7 +46,7 @@ ROOM = 0.9
 """Share of the memory that a stack fills (`gpu_memory_utilization` of vLLM); the rest is for the driver and graphs."""
 STEP_TOKENS = 8192
 """Prompt tokens of a step, at most (`max_num_batched_tokens` of vLLM's server on large GPUs)."""
-GAPS_US = {"trtllm": 0.0, "vllm": 1.4, "sglang": 1.6}
+GAPS_US = {"trtllm": 0.0, "vllm": 1.6, "sglang": 1.7}
 """Time between two kernels of a step of a stack beyond that in the loops of one kernel that were measured [us].
 
 Medians over runs of B200 and B300 with at most 16 sequences, 0 where these are below it; `python -m validation.serving`
