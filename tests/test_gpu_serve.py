@@ -24,8 +24,8 @@ from accelsim.gpu.kernel import time_operators
 from accelsim.gpu.serving import GAPS_US, LAUNCH_US, Request, front, memory_of, refusal, serve
 from accelsim.gpu.steps import Split, StepLoad, misfit, places, stages, steps_of
 from accelsim.gpu.work import Pricing, Work, serving_mode
-from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
+from tests.test_gpu_decoder import FILE
 
 H100 = load_gpu("h100")
 LLAMA = load_decoder("llama")
@@ -514,49 +514,6 @@ def test_command__refuses_what_does_not_fit(capsys):
 def test_command__bad_input(words, why, capsys):
     assert cli.main(["gpu", "serve", *words.split()]) == 2
     assert why in capsys.readouterr().err
-
-
-FILE = """decoder:
-  name: mine
-  layers: 2
-  hidden: 64
-  heads: 8
-  ffn: 128
-  vocabulary: 100
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "what"),
-    [
-        ("heads: 8", "heads: 7", ":5:10: heads: 7 heads do not divide hidden, 64; write head_size"),
-        ("heads: 8", "heads: 8\n  kv_heads: 3", ":6:13: kv_heads: 3 key-value heads do not divide 8"),
-        ("ffn: 128", "fnn: 128", ":6:3: fnn: unknown key; did you mean 'ffn'?"),
-        ("  ffn: 128\n", "", "'ffn' is missing"),
-        ("layers: 2", "layers: 0", ":3:11: layers: must be at least 1, got 0"),
-        ("ffn: 128", "experts: {count: 4, top: 5, inter: 32}", ":6:28: experts.top: a token goes to 5 of 4"),
-        ("ffn: 128", "ffn: 128\n  experts: {count: 4, top: 1, inter: 32}", ":6:8: ffn: no layer has an 'ffn'"),
-        ("ffn: 128", "experts: {count: 4, top: 1, inter: 8, dense_layers: 3}", "3 dense_layers, of 2 layers"),
-        ("ffn: 128", "ffn: 128\n  sliding: {window: 8}", ":7:12: sliding: 'layers' is missing"),
-        ("ffn: 128", "ffn: 128\n  sliding: {window: 8, layers: 3}", ":7:12: sliding: more layers than the 2"),
-        ("ffn: 128", "ffn: 128\n  latent: true\n  sliding: {window: 8, layers: 1}", ":8:12: sliding: latent attention"),
-    ],
-)
-def test_file__its_mistakes_have_places(old, new, what, tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(FILE.replace(old, new))
-    with pytest.raises(InputError) as raised:
-        load_decoder(path)
-    assert what in str(raised.value)
-
-
-def test_file__of_a_user_is_read(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(FILE)
-    assert load_decoder(path).kv_heads == 8
-    assert cli.main(["check", str(path)]) == 0
-    with pytest.raises(AccelsimError, match="no such file"):
-        load_decoder("nothing_like_it")
 
 
 def test_prefix__goes_through_no_more_and_is_cached_once():

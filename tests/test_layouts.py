@@ -59,7 +59,7 @@ def check(machine, einsum, mapping, seed) -> int:
         assert {each.tensor: (each.burst_bits, each.port_bits) for each in found} == {
             each.tensor: walked[each.tensor] for each in found
         }
-        assert all(each.port_bits >= each.burst_bits for each in found)
+        assert all(each.port_bits >= each.burst_bits >= each.bits for each in found)
     return len(found)
 
 
@@ -207,6 +207,12 @@ def test_layouts__of_timeloop_are_read():
     assert one == {"Inputs": DataLayout((0, 2, 3, 1))}
 
 
+def test_layouts__of_other_levels_are_said_and_left_out(caplog):
+    text, machine = TIMELOOP + "  - {target: GLB, type: interline, permutation: C}\n", with_bursts(two_levels(), 128)
+    assert load_layouts(text, machine, CONV) == load_layouts(TIMELOOP, machine, CONV)
+    assert "GLB: no layout is counted there; DRAM has one" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
@@ -215,6 +221,7 @@ def test_layouts__of_timeloop_are_read():
         ("{target: GLB, type: interline, permutation: C}", "no entry has the target DRAM; write `target: DRAM`"),
         ("{target: DRAM, tensor: Input, type: intraline, factors: C=8}", "'Input' is no tensor of conv"),
         ("{target: DRAM, type: intraline, factors: C8}", "expected factors such as"),
+        ("{target: DRAM, type: intraline, factors: C=8 C=2}", "each rank once, got 'C=8 C=2'"),
         ("{target: DRAM, type: inline, factors: C=8}", "expected one of interline, intraline"),
         ("{target: DRAM, type: interline, permutation: C C}", "is there twice; name each rank once"),
         ("{type: interline, permutation: C}", "'target' is missing"),

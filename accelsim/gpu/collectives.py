@@ -151,7 +151,7 @@ def time_collective(gpu: Gpu, shapes: Shapes, *, one_shot: bool = False, stack: 
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> times = time_collective(load_gpu("h100"), collective_shapes("all_reduce", 8, [1024, 2**30]))
     >>> [round(time_us, -1) for time_us in times.time_us.tolist()]
-    [20.0, 4320.0]
+    [20.0, 4230.0]
     """
     refuse_slice(gpu)
     if one_shot and shapes["operation"].any():

@@ -30,6 +30,7 @@ from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form,
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import (
     BANDWIDTHS,
+    BURSTS,
     COMPRESSION,
     DMA,
     LATENCY,
@@ -39,6 +40,7 @@ from accelsim.inputs.level_features import (
     Systolic,
     check_latency,
     read_bandwidth,
+    read_bursts,
     read_compression,
     read_dma,
     read_rates,
@@ -91,7 +93,7 @@ class Level:
     on to their neighbours. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which
     may keep no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is
     not None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is
-    what it moves at least at a time; it changes no cycles and no energy. `dma` is not None if an engine moves the
+    what it moves at least, and `banks` take it in turn, in data layouts alone. `dma` is not None if an engine moves the
     tiles. `overlap` is one of `OVERLAPS`. `latency` [cycles] is what passes before the first word of a read arrives.
     """
 
@@ -335,8 +337,7 @@ _LEVEL: Keys = {
     "write_bandwidth": Key(fields.rate, "bandwidth of fills and updates", "unlimited", RATES),
     "latency": LATENCY,
     "efficiency": Key(fields.share, "fraction of the bandwidth that is reached", "1", "0 to 1"),
-    "burst": Key(fields.positive_size_bits, "smallest transfer of the first level", "none", SIZES),
-    "banks": Key(fields.positive_int, "banks of the first level", "1"),
+    **BURSTS,
     "keep": Key(_ROLES, "roles always stored here", "free"),
     "bypass": Key(_ROLES, "roles never stored here", "free"),
     "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one of this level", "1 x 1"),
@@ -490,7 +491,7 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
         bypass |= frozenset(ROLES) - partition_words.keys()
     fanout = level.inner("fanout", _FANOUT)
     array = read_systolic(fanout)
-    plain |= read_rates(level, word_bits, machine.clock_hz)
+    plain |= read_rates(level, word_bits, machine.clock_hz) | read_bursts(level, first=first)
     read = Level(
         name=name,
         component=component,
@@ -505,16 +506,10 @@ def _level(level: Fields, name: str, machine: PartFigures, *, first: bool) -> Le
         y=_axis(fanout, "y", array),
         systolic=array,
         compression=read_compression(level, bypass),
-        burst_bits=level.value("burst", 0) or None,
-        banks=level.value("banks", 1),
         dma=read_dma(level, bypass, first=first),
         sparsity=read_sparsity(level, bypass),
         **plain,
     )
-    if not first and "burst" in level:
-        level.wrong("burst", "bursts are counted at the first level only", "leave `burst` out")
-    if "banks" in level and (not first or "burst" not in level):
-        level.wrong("banks", "conflicts of banks are those of the first level's bursts", "leave `banks` out")
     if "overlap" in level and (first or "dma" in level):
         why = "nothing fills the first level" if first else "its `dma` says what overlaps"
         level.wrong("overlap", why, "leave `overlap` out")

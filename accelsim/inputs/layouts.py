@@ -50,8 +50,9 @@ _FACTORS = re.compile(rf"(?:{_BLOCK.pattern})*")
 
 
 def _factors(text: str) -> dict[str, int] | None:
-    found = {name: int(n) for name, n in _BLOCK.findall(text)}
-    return found if _FACTORS.fullmatch(text) and all(found.values()) else None
+    blocks = _BLOCK.findall(text)
+    found = {name: int(n) for name, n in blocks}
+    return found if _FACTORS.fullmatch(text) and all(found.values()) and len(found) == len(blocks) else None
 
 
 _ENTRY: Keys = {
@@ -59,7 +60,7 @@ _ENTRY: Keys = {
     "tensor": Key(fields.identifier, "its tensor", "all"),
     "type": Key(fields.one_of(("interline", "intraline")), "order of the lines, or words in a line"),
     "factors": Key(
-        fields.scalar(forms.pattern(_FACTORS), _factors, "factors such as `C=8 Q=4`"),
+        fields.scalar(forms.pattern(_FACTORS), _factors, "factors such as `C=8 Q=4`, each rank once"),
         "words of a line along each rank",
         "1",
     ),
@@ -118,6 +119,8 @@ def read_layouts(
         if target != outermost:
             if target not in {level.name for level in architecture.levels}:
                 entry.wrong("target", *unknown("level", target, [outermost], architecture.name))
+            else:
+                problems.warn(entry.entries["target"], f"{target}: no layout is counted there", f"{outermost} has one")
             continue
         if name and name not in tensors:
             entry.wrong("tensor", *unknown("tensor", name, tensors, einsum.name))

@@ -1,5 +1,7 @@
 """Sizes and bandwidths of a level.
 
+Bursts of the first level, and the banks that take them in turn.
+
 Compression of what a storage level holds: the share of the raw bits that is left, by role of the tensor.
 
 Systolic arrays in an architecture: a fanout whose instances pass operands and partial sums to their neighbours.
@@ -53,6 +55,22 @@ stored_share = fields.scalar(forms.fraction(1), _stored_share, _SHARE, "such as 
 def _rounded(value: Fraction) -> str:
     """As many digits as can be read, at least the smallest share."""
     return f"{max(float(value), 10.0**-_DIGITS):.{_DIGITS}f}".rstrip("0")
+
+
+BURSTS: Keys = {
+    "burst": Key(fields.positive_size_bits, "smallest transfer of the first level", "none", SIZES),
+    "banks": Key(fields.positive_int, "banks of the first level", "1"),
+}
+"""Keys of data layouts."""
+
+
+def read_bursts(level: Fields, *, first: bool) -> dict[str, Any]:
+    """Read bursts and banks of a level, which only the first one has."""
+    if not first and "burst" in level:
+        level.wrong("burst", "bursts are counted at the first level only", "leave `burst` out")
+    if "banks" in level and (not first or "burst" not in level):
+        level.wrong("banks", "conflicts of banks are those of the first level's bursts", "leave `banks` out")
+    return {"burst_bits": level.value("burst", 0) or None, "banks": level.value("banks", 1)}
 
 
 _KEYS = by_role(stored_share, "compressed size / raw size", "1: none", "0 to 1")

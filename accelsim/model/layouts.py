@@ -322,4 +322,5 @@ def in_bursts(result: Result, outermost: Level, kind: str) -> tuple[float, int]:
         energy += at.energy_pj * float(moves - 1)
         read += busy * at.storage_words(at.reads, outermost.word_bits)
         written += busy * at.storage_words(at.updates, outermost.word_bits)
-    return energy, max(result.cycles, *(math.ceil(words / rate) for rate, words in outermost.ports(read, written)), 0)
+    ports = [math.ceil(words / rate) for rate, words in outermost.ports(read, written)]
+    return energy, max([result.cycles, *ports])
