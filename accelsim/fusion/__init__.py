@@ -1,26 +1,30 @@
-"""Fusion of consecutive layers: the tensor between two of them stays on chip (docs/papers/fusion.md).
+"""Fusion of the layers of a network: tensors between them stay on the chip (docs/papers/fusion.md).
 
-A layer here is an Einsum; a chain is a row of layers of which each reads what the one before writes.
+A layer here is an Einsum; a graph joins layers of which some read what others write; a group is fused.
 """
 
 from __future__ import annotations
 
-from accelsim.fusion.chain import Chain, Link, make_chain
+from accelsim.fusion.graph import Graph, Link, make_graph
+from accelsim.fusion.group import Group, make_group
 from accelsim.fusion.network import fuse
-from accelsim.fusion.result import ChainResult, FusedNetwork, Segment
-from accelsim.fusion.search import fuse_chain
-from accelsim.fusion.tiling import FusedLoop, FusedTiling, LayerPart
+from accelsim.fusion.result import FusedNetwork, GroupResult, Segment
+from accelsim.fusion.search import fuse_group
+from accelsim.fusion.tiling import Border, FusedLoop, FusedTiling, LayerPart
 
 __all__ = [
-    "Chain",
-    "ChainResult",
+    "Border",
     "FusedLoop",
     "FusedNetwork",
     "FusedTiling",
+    "Graph",
+    "Group",
+    "GroupResult",
     "LayerPart",
     "Link",
     "Segment",
     "fuse",
-    "fuse_chain",
-    "make_chain",
+    "fuse_group",
+    "make_graph",
+    "make_group",
 ]

@@ -1,6 +1,6 @@
-"""Which chains of a network to fuse, for the least energy, the fewest cycles, or the least product of both.
+"""Which layers of a network to fuse, for the least energy, the fewest cycles, or the least product of both.
 
-The best segments of each line at a price are a shortest path over every row of neighbours in it.
+The best groups of each graph at a price are a shortest path over its states (`accelsim/fusion/paths.py`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from accelsim.fusion.chain import Line, find_lines, named_line, put_together
+from accelsim.fusion.graph import Graph, find_graphs, named_graph, put_together
+from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, PartProblem, Solutions, held_by
+from accelsim.fusion.paths import State, Step, Ways
 from accelsim.fusion.result import (
     CYCLES,
     ENERGY,
     NOTHING,
     SAME,
     FusedNetwork,
+    GroupResult,
     Optimum,
     Price,
     Segment,
@@ -26,8 +29,8 @@ from accelsim.fusion.result import (
     least_product,
     sum_totals,
 )
-from accelsim.fusion.search import LEAST_SECONDS, NO_RULES, Solutions, fuse_chain, fused_limits
-from accelsim.fusion.tiling import fusing_levels, most_tilings
+from accelsim.fusion.search import fuse_group
+from accelsim.fusion.tiling import LayerPart, fusing_levels, unfit
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError
@@ -42,8 +45,8 @@ from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heedin
 
 SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
-FEW_TILINGS = 10_000
-"""Fused tilings of the rows that are looked at first, and how many times as many those have that come next."""
+SIZES = (1, 2, 3, 5)
+"""Layers of the groups that are looked at first: the answer is there early, and more layers only make it better."""
 _ROUNDED = 1 - 1e-11
 """What a sum of energies may lose by rounding."""
 
@@ -59,25 +62,25 @@ class _UnfusedLayer:
     results: tuple[Result, ...]
     least: tuple[float, float] | None
 
-    def cost(self, einsum: Einsum, price: Price) -> _RowCost:
-        """The layer as a row of its own."""
+    def cost(self, einsum: Einsum, price: Price) -> _StepCost:
+        """The layer as a step of its own."""
         result = price.best(self.results)
         value = price.of(result)
         bound = value[0] if self.least is None else min(value[0], price.value(*self.least)[0])
-        return _RowCost(value, bound, Segment((einsum,), 1, (result,), result, None))
+        return _StepCost(value, bound, Segment((einsum,), 1, (result,), result, None))
 
 
-_Row = tuple[int, int]
-"""Layers of a line, from one to before another."""
+@dataclass(slots=True)
+class _StepCost:
+    """A step at a price: its value, a lower limit until `segment` is known, and what it does not fall below.
 
-
-@dataclass(frozen=True, slots=True)
-class _RowCost:
-    """A row of a line: its value, or a lower limit where `segment` is None, and what it does not fall below."""
+    `stuck`: no search says more of it.
+    """
 
     value: Value
     bound: float
-    segment: Segment | None
+    segment: Segment | None = None
+    stuck: bool = False
 
 
 @dataclass(slots=True)
@@ -96,10 +99,10 @@ class NetworkSearch:
     spaces: list[SearchedSpace] = field(default_factory=list)  # mappings that were searched for these
     mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)  # layers by themselves, by name
     equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
-    looked: set[str] = field(default_factory=set)  # chains that were looked at
-    rows: dict[object, dict[_Row, _RowCost]] = field(default_factory=dict)  # of each line and price
-    sizes: dict[object, dict[_Row, int]] = field(default_factory=dict)  # of each line; see `rows_of`
-    most: float = 0  # fused tilings of a row that may be fused at most
+    looked: set[str] = field(default_factory=set)  # groups that were looked at
+    ways: dict[tuple[int, int | None, int], Ways] = field(default_factory=dict)  # by graph, level and layers of a group
+    costs: dict[tuple[int, int | None, Price, Step], _StepCost] = field(default_factory=dict)
+    most: int = 1  # layers that a group has at most at present
     waiting: int = 0  # layers that are still to be mapped by themselves
     late: bool = False
 
@@ -108,64 +111,105 @@ class NetworkSearch:
         self.late = self.late or bool(asked()) or (self.deadline is not None and time.monotonic() > self.deadline)
         return self.late
 
-    def rows_of(self, line: Line) -> dict[_Row, int]:
-        """Rows of a line that may be fused, and how many fused tilings each has at most."""
-        many, key = len(line.layers), line.key
-        if key not in self.sizes:
-            lengths = range(2, min(many, self.longest or many) + 1)
-            rows = ((first, first + length) for length in lengths for first in range(many - length + 1))
-            self.sizes[key] = {row: most_tilings(line.chain(*row)) for row in rows}
-        return self.sizes[key]
+    def graph(self, graph: Graph) -> tuple[tuple[Segment, ...], float]:
+        """Best segments of a graph, at the best level, and the value that no fusion of it falls below."""
+        levels: list[int | None] = [at for at in range(1, len(self.architecture.levels)) if not unfit(self.architecture, at)]
+        several = [self._at_level(graph, level) for level in levels or [None]]
+        price = self.solutions.price
+        best = min(several, key=lambda found: sum_segments(found[0], price))
+        return best[0], min(bound for _, bound in several)
 
-    def line(self, line: Line) -> tuple[tuple[Segment, ...], float]:
-        """Best segments of a line, and the value that no fusion of it falls below.
+    def _at_level(self, graph: Graph, level: int | None) -> tuple[tuple[Segment, ...], float]:
+        """Best segments of a graph at a level.
 
-        A shortest path over the borders between layers. A row that is not solved yet goes in with its lower limit; as
-        long as the shortest path leads over such rows, one of them is solved. What is known of rows is kept for when
-        there are more of them; those that were too dear beside the others are open again then.
+        A shortest path over its states. A step that is not solved yet goes in with its lower limit; as long as the
+        shortest path leads over such steps, one of them is solved.
         """
-        many, price = len(line.layers), self.solutions.price
-        costs = self.rows.setdefault((line.key, price), {})
-        costs |= {(at, at + 1): self.alone(einsum).cost(einsum, price) for at, einsum in enumerate(line.layers)}
-        costs |= {
-            row: _RowCost((cost.bound, 0.0), cost.bound, None)
-            for row, cost in costs.items()
-            if cost.value == NOTHING and cost.bound < math.inf
-        }
-        for row, tilings in self.rows_of(line).items():
-            if tilings <= self.most and row not in costs:
-                least = fused_limits(self.architecture, line.chain(*row), self.solutions)
-                costs[row] = _RowCost(least, least[0], None)
+        key = id(graph), level, self.most
+        if key not in self.ways:
+            self.ways[key] = Ways(self.architecture, graph, level, self.most)
+        ways = self.ways[key]
+        costs = {step: self._cost(graph, ways, step) for each in ways.order for step, _ in ways.steps[each]}
         while True:
-            path = _shortest(many, {row: cost.value for row, cost in costs.items()})
-            unsolved = [row for row in path if costs[row].segment is None]
-            if not unsolved:
+            sure = _shortest(ways, {step: cost.value for step, cost in costs.items() if cost.segment is not None})
+            open_steps = {step: cost.value for step, cost in costs.items() if not (cost.stuck and cost.segment is None)}
+            path = _shortest(ways, open_steps)
+            unsolved = [step for step in path.steps if costs[step].segment is None]
+            if not unsolved or path.value >= (sure.value[0] * _ROUNDED, 0.0):
                 break
-            sure = {row: cost.value for row, cost in costs.items() if cost.segment is not None}
-            row = max(unsolved, key=lambda row: row[1] - row[0])
-            rest = _shortest(many, {r: c.value for r, c in costs.items() if r != row}, row)
-            room = math.fsum(sure[r][0] for r in _shortest(many, sure)) - math.fsum(costs[r].value[0] for r in rest)
-            costs[row] = self._fused_row(line, row, room, costs[row].bound)
-        bounds = {row: (cost.bound, 0.0) for row, cost in costs.items()}
-        bound = math.fsum(bounds[row][0] for row in _shortest(many, bounds))
-        return tuple(cost.segment for row in path if (cost := costs[row]).segment is not None), bound
+            step = max(unsolved, key=lambda step: len(step.places))
+            below = sure.value[0] - (path.value[0] - costs[step].value[0])
+            self._solve(graph, ways, step, below, costs[step])
+        bound = _shortest(ways, {step: (cost.bound, 0.0) for step, cost in costs.items()}).value[0]
+        return tuple(segment for step in sure.steps if (segment := costs[step].segment) is not None), bound
 
-    def _fused_row(self, line: Line, row: _Row, below: float, least: float) -> _RowCost:
-        """A row fused as a whole, if that takes less than `below`; it takes `least` at least."""
-        layers = line.layers[row[0] : row[1]]
-        alone = tuple(self.solutions.price.best(self.alone(layer).results) for layer in layers)
+    def _cost(self, graph: Graph, ways: Ways, step: Step) -> _StepCost:
+        """What is known of a step at the present price."""
+        price = self.solutions.price
+        key = id(graph), ways.level, price, step
+        if key not in self.costs:
+            if step.plain:
+                return self.alone(graph.layers[step.places[0]]).cost(graph.layers[step.places[0]], price)
+            least = self._limit(graph, ways, step)
+            self.costs[key] = _StepCost(least, least[0], stuck=least == NOTHING)
+        return self.costs[key]
+
+    def _limit(self, graph: Graph, ways: Ways, step: Step) -> Value:
+        """Value that no fused tiling of a step falls below; infinite where its level cannot keep a link inside.
+
+        The parts of a layer together execute what is demanded of it at least once, and touch each of its words; what is
+        read again may be there.
+        """
+        group, border = next(step.groups(graph))
+        levels = fusing_levels(self.architecture, group)
+        assert ways.level is not None
+        if isinstance(levels, str) or ways.level not in levels.values():
+            return NOTHING
+        costs = []
+        shared = {(r.layer, r.tensor) for link in group.shared for r in link.readers}
+        for layer, einsum in enumerate(group.layers):
+            bounds = group.needed[layer]
+            inner = {name for _, name in group.read(layer)} | {n for at, n in border.present if at == layer}
+            again = frozenset(n for at, n in shared if at == layer) - inner
+            arriving = set[str]()
+            if group.written(layer) is not None or layer in border.staying:
+                (arriving if layer in border.leaving else inner).add(einsum.output.name)
+            part = LayerPart(layer, tuple(bounds.values()), frozenset(arriving), frozenset(inner) | again)
+            held = held_by(group, part, ways.level)
+            problem = PartProblem(tuple(bounds.items()), einsum.tensors, held, NO_RULES, again)
+            costs.append(self.solutions.limit(problem))
+        return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
+
+    def _solve(self, graph: Graph, ways: Ways, step: Step, below: float, cost: _StepCost) -> None:
+        """Fuse a group, if that takes less than `below`."""
+        price = self.solutions.price
         if self.is_late():
-            return _RowCost(NOTHING, least, Segment(layers, 1, alone, None, None))
-        chain, price = line.chain(*row), self.solutions.price
-        if self.on_progress is not None:
-            self.on_progress(Progress(what=f"fusing {chain.name}"))
-        self.looked.add(chain.name)
-        found, bound = fuse_chain(self.architecture, chain, self.solutions, below=below, deadline=self.deadline)
+            cost.stuck = True
+            return
+        assert ways.level is not None
+        best: GroupResult | None = None
+        bound = math.inf
+        for group, border in step.groups(graph):
+            if self.on_progress is not None:
+                self.on_progress(Progress(what=f"fusing {group.name}"))
+            self.looked.add(group.name)
+            found, least = fuse_group(
+                self.architecture, group, border, self.solutions, level=ways.level, below=below, deadline=self.deadline
+            )
+            bound = min(bound, least)
+            if found is not None:
+                best, below = found, price.value(found.totals.energy_pj, found.totals.cycles)[0]
         self.is_late()
-        if found is None:
-            return _RowCost(NOTHING, max(bound, least), Segment(layers, 1, alone, None, None))
-        value = price.value(found.totals.energy_pj, found.totals.cycles)
-        return _RowCost(value, min(bound, value[0]), Segment(layers, 1, alone, None, found))
+        cost.bound = max(bound, cost.bound)
+        if best is None:
+            cost.value = max(cost.value, (cost.bound, 0.0))
+            cost.stuck = bound < below
+            return
+        layers = best.group.layers
+        alone = tuple(price.best(self.alone(layer).results) for layer in layers)
+        cost.value = price.value(best.totals.energy_pj, best.totals.cycles)
+        cost.bound = min(cost.bound, cost.value[0])
+        cost.segment = Segment(layers, 1, alone, None, best)
 
     def alone(self, einsum: Einsum) -> _UnfusedLayer:
         """Map a layer by itself; equal ones once."""
@@ -247,22 +291,42 @@ class NetworkSearch:
         return Budget(seconds=max(LEAST_SECONDS, (end - time.monotonic()) / (self.waiting + 1)))
 
 
-def _shortest(many: int, rows: Mapping[_Row, Value], over: _Row | None = None) -> list[_Row]:
-    """Rows of the shortest path from the first to after the last layer; those beside `over` if it has to lead there."""
-    if over is not None:
-        before = {row: value for row, value in rows.items() if row[1] <= over[0]}
-        after = {(a - over[1], b - over[1]): value for (a, b), value in rows.items() if a >= over[1]}
-        behind = [(a + over[1], b + over[1]) for a, b in _shortest(many - over[1], after)]
-        return _shortest(over[0], before) + behind
-    best: list[tuple[Value, list[_Row]]] = [((0.0, 0.0), [])]
-    for end in range(1, many + 1):
-        costs = [
-            ((best[a][0][0] + value[0], best[a][0][1] + value[1]), [*best[a][1], (a, b)])
-            for (a, b), value in rows.items()
-            if b == end
-        ]
-        best.append(min(costs))
-    return best[many][1]
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """Steps through a graph, and their value."""
+
+    steps: tuple[Step, ...]
+    value: Value
+
+
+def _shortest(ways: Ways, costs: Mapping[Step, Value]) -> _Path:
+    """The cheapest way through a graph, over steps that have a cost."""
+    best: dict[State, tuple[Value, tuple[State, Step] | None]] = {ways.order[0]: ((0.0, 0.0), None)}
+    for state in ways.order:
+        if state not in best:
+            continue
+        (first, second), _ = best[state]
+        for step, after in ways.steps[state]:
+            cost = costs.get(step)
+            if cost is None or cost[0] == math.inf:
+                continue
+            value = first + cost[0], second + cost[1]
+            if after not in best or value < best[after][0]:
+                best[after] = value, (state, step)
+    if ways.end not in best:
+        return _Path((), NOTHING)
+    steps: list[Step] = []
+    at = ways.end
+    while (came := best[at][1]) is not None:
+        at, step = came
+        steps.insert(0, step)
+    return _Path(tuple(steps), best[ways.end][0])
+
+
+def sum_segments(segments: Sequence[Segment], price: Price) -> Value:
+    """What some segments cost together."""
+    total = sum_totals([(1, segment.totals) for segment in segments])
+    return price.value(total.energy_pj, total.cycles)
 
 
 def fuse(
@@ -289,25 +353,28 @@ def fuse(
     """
     goal, started = Objective.parse(objective), time.monotonic()
     goal.powers  # noqa: B018  # raises where there are none
-    found = find_lines(workload)
-    lines = (named_line(workload, chain),) if chain else found.lines
+    found = find_graphs(workload)
+    graphs = (named_graph(workload, chain),) if chain else found.graphs
     given = constraints if isinstance(constraints, Mapping) else {e.name: constraints for e in workload.layers}
-    lines = tuple(_with_rules(architecture, line, given) for line in lines)
-    joined = [line for line in lines if len(line.layers) > 1]
-    lines = put_together(lines)
+    graphs = tuple(_with_rules(architecture, graph, given) for graph in graphs)
+    joined = any(len(graph.layers) > 1 for graph in graphs)
+    graphs = put_together(graphs)
     until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
     solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
     deadline = None if seconds is None else started + seconds
     search = NetworkSearch(
         architecture, solutions, longest, deadline, cache, workers, on_progress, given, options or MapOptions()
     )
-    segments, certificate = _best_segments(search, goal, lines)
+    segments, certificate = _best_segments(search, goal, graphs)
     stop = "exhausted"
     if search.late:
         stop = "interrupted" if asked() else "timeout"
     elif not certificate.proved:
         stop = solutions.stop
-    levels = fusing_levels(architecture, joined[0].chain()) if joined else "no two layers follow each other in a line"
+    reasons = [unfit(architecture, at) for at in range(1, len(architecture.levels))]
+    why_not = "" if joined else "no layer reads what another one writes"
+    if joined and all(reasons):
+        why_not = f"no level of {architecture.name} can store an intermediate: {'; '.join(reasons) or 'it has no buffer'}"
     return FusedNetwork(
         architecture=architecture.name,
         workload=workload.name,
@@ -315,12 +382,12 @@ def fuse(
         segments=segments,
         certificate=certificate,
         apart=() if chain else found.apart,
-        why_not=levels if isinstance(levels, str) else "",
+        why_not=why_not,
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,
         stop=stop,
-        chains=len(search.looked),
+        groups=len(search.looked),
         solved=solutions.solved,
         clock_hz=architecture.clock_hz,
         spaces=tuple(dict.fromkeys(search.spaces)),
@@ -328,29 +395,29 @@ def fuse(
     )
 
 
-def _with_rules(architecture: Architecture, line: Line, given: Mapping[str, Constraints | None]) -> Line:
-    """The line with the constraints of its layers.
+def _with_rules(architecture: Architecture, graph: Graph, given: Mapping[str, Constraints | None]) -> Graph:
+    """The graph with the constraints of its layers.
 
     Raises AccelsimError if they bound the costs of a layer that would run in parts.
     """
-    asked = [(given.get(each.name) or NO_RULES).settled(architecture, each) for each in line.layers]
+    asked = [(given.get(each.name) or NO_RULES).settled(architecture, each) for each in graph.layers]
     costs = {text: None for rules in asked for text in rules.on_costs}
     if len(asked) > 1 and costs:
         raise AccelsimError(
             f"constraints ask for {listed(costs)} of each layer, which says nothing of the parts in which fused layers "
             "run; leave that out, or all constraints with `--constraints none`"
         )
-    return replace(line, rules=tuple(asked))
+    return replace(graph, rules=tuple(asked))
 
 
 def _best_segments(
-    search: NetworkSearch, goal: Objective, lines: Sequence[Line]
+    search: NetworkSearch, goal: Objective, graphs: Sequence[Graph]
 ) -> tuple[tuple[Segment, ...], Certificate]:
-    """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time.
+    """Look for the best segments of all graphs together; once each layer is mapped there is an answer at any time.
 
-    Rows of few fused tilings first, which are the short ones: more rows only make the answer better.
+    Small groups first: larger ones only make the answer better.
     """
-    layers = [layer for line in lines for layer in line.layers]
+    layers = [layer for graph in graphs for layer in graph.layers]
     search.waiting = len({search.key(layer) for layer in layers})
     first = search.budget()
     for layer in layers:
@@ -360,19 +427,20 @@ def _best_segments(
             with suppress(KeyboardInterrupt):  # what is known by then is an answer
                 search.map_again(first)
         fronts, price = search.solutions.fronts, search.solutions.price
-        alone = _least_alone(search, goal, lines) if fronts else None
+        alone = _least_alone(search, goal, graphs) if fronts else None
         several = [] if alone is None else [alone]
-        most = max((size for line in lines for size in search.rows_of(line).values()), default=0)
-        tilings = FEW_TILINGS
-        while search.most < math.inf:
-            search.most = math.inf if tilings >= most or search.is_late() else tilings
-            tilings *= FEW_TILINGS
+        most = max(len(graph.layers) for graph in graphs)
+        most = min(most, search.longest or most)
+        for size in sorted({min(size, most) for size in (*SIZES, most)}):
+            search.most = most if search.is_late() else size
             if fronts:
-                found, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
+                found, bound = least_product(goal, lambda price: _cheapest(search, graphs, price), search.is_late)
             else:
-                found = _cheapest(search, lines, price)
+                found = _cheapest(search, graphs, price)
                 bound = found.bound ** sum(goal.powers)
             several.append(found)
+            if search.most == most:
+                break
     best = min(several, key=lambda found: goal.value(found.energy_pj, found.cycles))
     value = goal.value(best.energy_pj, best.cycles)
     bound = value if bound >= value * (1 - SAME) else bound
@@ -386,41 +454,45 @@ def _best_segments(
     return segments, Certificate(value, bound, search.solutions.nodes, len(search.looked), 0)
 
 
-def _least_alone(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Optimum[tuple[Segment, ...]]:
+def _least_alone(search: NetworkSearch, goal: Objective, graphs: Sequence[Graph]) -> Optimum[tuple[Segment, ...]]:
     """Layers by themselves of the least product."""
-    return least_product(goal, lambda price: _known(_cheapest(search, lines, price)), lambda: False)[0]
+    each = tuple(layer for graph in graphs for layer in graph.layers)
+    repeats = [graph.repeat for graph in graphs for _ in graph.layers]
+
+    def cheapest(price: Price) -> Optimum[tuple[Segment, ...]]:
+        search.solutions.price = price
+        several = [search.alone(layer).cost(layer, price).segment for layer in each]
+        merged = _merged([replace(s, repeat=n) for s, n in zip(several, repeats, strict=True) if s is not None])
+        total = sum_totals([(segment.repeat, segment.totals) for segment in merged])
+        bound = price.value(total.energy_pj, total.cycles)[0]
+        return Optimum(price, total.energy_pj, total.cycles, bound, merged)
+
+    return least_product(goal, cheapest, lambda: False)[0]
 
 
-def _known(found: Optimum[tuple[Segment, ...]]) -> Optimum[tuple[Segment, ...]]:
-    """An optimum of the mappings that are known, which no bound says more of."""
-    return replace(found, bound=found.price.value(found.energy_pj, found.cycles)[0])
-
-
-def _cheapest(search: NetworkSearch, lines: Sequence[Line], price: Price) -> Optimum[tuple[Segment, ...]]:
-    """Segments of all lines that cost least at a price."""
+def _cheapest(search: NetworkSearch, graphs: Sequence[Graph], price: Price) -> Optimum[tuple[Segment, ...]]:
+    """Segments of all graphs that cost least at a price."""
     search.solutions.price = price
     segments: list[Segment] = []
     bound = 0.0
-    for line in lines:
-        parts, least = search.line(line)
-        first = 0
+    for graph in graphs:
+        parts, least = search.graph(graph)
+        place = {layer.name: at for at, layer in enumerate(graph.layers)}
         for each in parts:
-            end = first + len(each.layers)
-            alike = tuple((names[first:end], repeat) for names, repeat in line.alike)
-            segments.append(replace(each, repeat=line.repeat, alike=alike))
-            first = end
-        bound += line.repeat * least
+            at = [place[layer.name] for layer in each.layers]
+            alike = tuple((tuple(names[n] for n in at), repeat) for names, repeat in graph.alike)
+            segments.append(replace(each, repeat=graph.repeat, alike=alike))
+        bound += graph.repeat * least
     merged = _merged(segments)
     total = sum_totals([(segment.repeat, segment.totals) for segment in merged])
     return Optimum(price, total.energy_pj, total.cycles, bound, merged)
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Equal segments of several lines as one that counts them all."""
+    """Equal segments of several graphs as one that counts them all."""
     found: dict[object, Segment] = {}
     for each in segments:
-        shortcut = each.fused.chain.shortcut if each.fused else None
-        key = tuple(layer.name for layer in each.layers), each.fused is not None, shortcut
+        key = tuple(layer.name for layer in each.layers), each.fused and (each.fused.tiling, each.fused.border)
         known = found.get(key)
         if known is not None:
             counts = Counter(dict(known.alike))

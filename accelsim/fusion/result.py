@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
-from accelsim.fusion.chain import Apart, Chain
-from accelsim.fusion.tiling import FusedTiling, LayerPart, Room, rooms, shortcut_room
+from accelsim.fusion.graph import Apart
+from accelsim.fusion.group import Group
+from accelsim.fusion.tiling import Border, FusedTiling, LayerPart, Room, rooms, shared_room
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
@@ -150,8 +151,8 @@ class FusedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainResult:
-    """The best way to fuse a chain.
+class GroupResult:
+    """The best way to fuse a group.
 
     Attributes
     ----------
@@ -167,7 +168,8 @@ class ChainResult:
         Fused tilings that fit.
     """
 
-    chain: Chain
+    group: Group
+    border: Border
     tiling: FusedTiling
     parts: tuple[FusedPart, ...]
     price: Price
@@ -182,13 +184,12 @@ class ChainResult:
 
     @property
     def rooms(self) -> list[Room]:
-        """Words that each intermediate takes in the fusing level."""
-        return rooms(self.chain, self.tiling)
+        """Words that each link inside takes in the fusing level."""
+        return rooms(self.group, self.tiling, self.border)
 
-    @property
-    def shortcut(self) -> Room:
-        """Words that the first layer's input takes there until it is read again; none where it is not kept."""
-        return shortcut_room(self.chain, self.tiling)
+    def shared(self, link: int) -> Room:
+        """Words that a shared link takes there; none where each reader fetches it."""
+        return shared_room(self.group, self.tiling, link)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ class Segment:
         Each layer mapped by itself, as it is best where nothing is fused.
     mapping : Result or None
         Of a layer that is not fused.
-    fused : ChainResult or None
+    fused : GroupResult or None
     alike : tuple
         Names of the layers of equal rows, and how often the network has each of these.
     """
@@ -223,7 +224,7 @@ class Segment:
     repeat: int
     alone: tuple[Result, ...]
     mapping: Result | None
-    fused: ChainResult | None
+    fused: GroupResult | None
     alike: tuple[tuple[tuple[str, ...], int], ...] = ()
 
     @property
@@ -271,8 +272,8 @@ class FusedNetwork:
         Layers that a fused chain has at most.
     stop : str
         `exhausted`, `timeout`, `interrupted` or `memory` (the tables of a search would not fit).
-    chains, solved : int
-        Chains that were looked at, and parts that the exact mapper solved for them.
+    groups, solved : int
+        Groups that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
     spaces : tuple of SearchedSpace
         Among which mappings the best one of each layer by itself was looked for.
@@ -289,7 +290,7 @@ class FusedNetwork:
     chain: tuple[str, ...]
     longest: int | None
     stop: str
-    chains: int
+    groups: int
     solved: int
     clock_hz: float | None
     spaces: tuple[SearchedSpace, ...]
@@ -325,7 +326,7 @@ def fusion_json(found: FusedNetwork, provenance: Provenance, energies: Sequence[
             "stop": found.stop,
             "certificate": certificate_json(found.certificate),
             "spaces_of_unfused_layers": list(map(str, found.spaces)),
-            "chains": found.chains,
+            "groups": found.groups,
             "parts_mapped": found.solved,
             "edges_inferred": found.inferred,
             "why_not": found.why_not or None,
@@ -355,7 +356,7 @@ def _segment(segment: Segment) -> dict[str, Any]:
     }
 
 
-def chain_json(found: ChainResult) -> dict[str, Any]:
+def chain_json(found: GroupResult) -> dict[str, Any]:
     """A fused chain as plain values."""
     tiling = found.tiling
     return {
@@ -399,7 +400,7 @@ def chain_json(found: ChainResult) -> dict[str, Any]:
     }
 
 
-def _shortcut(found: ChainResult) -> dict[str, Any] | None:
+def _shortcut(found: GroupResult) -> dict[str, Any] | None:
     """What the first layer reads and keeps for a later one."""
     shortcut = found.chain.shortcut
     if shortcut is None or not found.tiling.shortcut:

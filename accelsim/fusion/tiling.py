@@ -1,4 +1,4 @@
-"""Fused tilings: the loops around a chain, what stays in the fusing level, and the parts that each step runs.
+"""Fused tilings: the loops around a group, what stays in the fusing level, and the parts that each step runs.
 
 Formulas: docs/papers/fusion.md, sections 2 and 3; `tests/fusion_oracle.py` executes the same with sets of points.
 """
@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from accelsim.fusion.chain import Chain, Demand, demand, word_by_word
+from accelsim.fusion.graph import Link
+from accelsim.fusion.group import Demand, FusedDim, Group, demand
 from accelsim.inputs.architecture import Architecture, Level
-from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints import Block, Constraints, Factor, Product
 from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.workload import Einsum, Tensor
@@ -21,7 +22,7 @@ from accelsim.inputs.workload import Einsum, Tensor
 
 @dataclass(frozen=True, slots=True)
 class FusedLoop:
-    """A loop around the whole chain; in each of its `steps` the last layer writes `tile` points along the dimension."""
+    """A loop around a whole group; in each of its `steps` the last layer runs `tile` points along the dimension."""
 
     dim: str
     steps: int
@@ -32,28 +33,56 @@ class FusedLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class Border:
+    """Where the tensors are that a group shares with the rest of its graph.
+
+    Attributes
+    ----------
+    present : frozenset of (int, str)
+        Inputs, by layer and name, that lie in the fusing level as a whole; others come from the outermost level.
+    staying : frozenset of int
+        Layers whose outputs stay in the fusing level as a whole.
+    leaving : frozenset of int
+        Layers whose outputs go to the outermost level.
+    taken : int
+        Storage words of the fusing level that whole tensors take, these and those of others.
+    """
+
+    present: frozenset[tuple[int, str]] = frozenset()
+    staying: frozenset[int] = frozenset()
+    leaving: frozenset[int] = frozenset()
+    taken: int = 0
+
+
+def free_border(group: Group) -> Border:
+    """The border of a group all of whose inputs and outputs pass through the outermost level."""
+    inner = {link.producer for link in group.inside if not link.goes_out}
+    return Border(leaving=frozenset(at for at in range(len(group.layers)) if at not in inner))
+
+
+@dataclass(frozen=True, slots=True)
 class FusedTiling:
-    """How a chain is fused.
+    """How a group is fused.
 
     Attributes
     ----------
     level : str
-        The fusing level, which keeps the intermediates.
+        The fusing level, which keeps the links inside.
     loops : tuple of FusedLoop
         Outermost first, each of two steps at least.
     retain : tuple of frozenset of str
-        For each intermediate the dimensions along which the halo stays; along others it is computed again.
+        For each link inside the dimensions along which the halo stays; along others it is computed again.
     resident : tuple of frozenset of str
         For each layer the other tensors that stay in the fusing level for as long as their tile is the same.
-    shortcut : bool
-        The first layer's input stays in the fusing level until the layer that reads it again has run.
+    shared : frozenset of int
+        Of the shared links those that the first of their readers fetches for all.
     """
 
     level: str
     loops: tuple[FusedLoop, ...]
     retain: tuple[frozenset[str], ...]
     resident: tuple[frozenset[str], ...]
-    shortcut: bool = False
+    shared: frozenset[int] = frozenset()
 
     @property
     def steps(self) -> int:
@@ -63,19 +92,43 @@ class FusedTiling:
 
 @dataclass(frozen=True, slots=True)
 class LayerPart:
-    """What one layer runs in some steps of a fused tiling."""
+    """What one layer runs in some steps of a fused tiling.
 
-    layer: int  # its place in the chain
-    bounds: tuple[int, ...]  # bounds of the dimensions of the layer
-    # resident tensors that are fetched in this step, and those that are there from an earlier one; the input that a
-    # shortcut keeps arrives in the first layer and is present where it is read again
+    Attributes
+    ----------
+    layer : int
+        Its place in the group.
+    bounds : tuple of int
+        Bounds of the dimensions of the layer; of those that it sums, over all steps.
+    arriving, present : frozenset of str
+        Tensors that lie in the fusing level as a whole: those that come there in this step (or leave it, outputs), and
+        those that move no word outside it.
+    sums : tuple of (str, int)
+        Fused loops over dimensions that the layer sums, with their steps.
+    streamed : frozenset of str
+        Tensors that these loops leave in place, and that pass through the fusing level in each step all the same.
+    undecided : frozenset of str
+        Tensors that may or may not stay there.
+    """
+
+    layer: int
+    bounds: tuple[int, ...]
     arriving: frozenset[str] = frozenset()
     present: frozenset[str] = frozenset()
+    sums: tuple[tuple[str, int], ...] = ()
+    streamed: frozenset[str] = frozenset()
+    undecided: frozenset[str] = frozenset()
 
-    def einsum(self, chain: Chain) -> Einsum:
+    def einsum(self, group: Group) -> Einsum:
         """The part as an Einsum of its own."""
-        whole = chain.layers[self.layer]
+        whole = group.layers[self.layer]
         return Einsum(whole.name, dict(zip(whole.dims, self.bounds, strict=True)), whole.tensors)
+
+    def tile(self, group: Group) -> dict[str, int]:
+        """Bounds of what one step runs."""
+        steps = dict(self.sums)
+        dims = group.layers[self.layer].dims
+        return {dim: bound // steps.get(dim, 1) for dim, bound in zip(dims, self.bounds, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +147,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Words of an intermediate, or of what a shortcut keeps, in the fusing level."""
+    """Words of a link in the fusing level."""
 
-    # while its producer or consumer runs, or from the first reader of a shortcut to the last: the tile, and all halos
-    # that stay
-    live: int
+    live: int  # from its producer, or the first of its readers, to the last of them: the tile, and all halos that stay
     between: int  # at other times: the halos that stay
 
 
@@ -106,33 +157,27 @@ Rules = tuple[Constraints, ...]
 """What constraints ask of the parts of each layer."""
 
 
-def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | str:
-    """Levels that can keep the intermediates of a chain with their places, outermost first; or why there is none.
+def fusing_levels(architecture: Architecture, group: Group) -> dict[str, int] | str:
+    """Levels that can keep the links inside a group with their places, outermost first; or why there is none.
 
-    Such a level has one instance, one size for all tensors and no compression, may keep each intermediate both as an
-    output and as an input, and no level outside it has to keep one. Constraints may ask so too.
+    Such a level has one instance, one size for all tensors and no compression, may keep each link both as an output and
+    as an input, and no level outside it has to keep one. Constraints may ask so too.
     """
 
     def asked(what: str, several: Sequence[Level]) -> str:
-        """Intermediates that constraints ask one of several levels to keep, or to bypass."""
+        """Links that constraints ask one of several levels to keep, or to bypass."""
         return " and ".join(
             f"{name} of {layer.name}"
-            for at, (layer, rules) in enumerate(zip(chain.layers, chain.rules, strict=True))
-            for name in chain.intermediates(at)
+            for at, (layer, rules) in enumerate(zip(group.layers, group.rules, strict=True))
+            for name in sorted(group.internal(at))
             if any(name in getattr(rules.of(level.name), what) for level in several)
         )
 
-    roles = {"Outputs"} | {
-        layer.tensor(link.tensor).role for layer, link in zip(chain.layers[1:], chain.links, strict=True)
-    }
+    roles = {"Outputs"} | {group.layers[at].tensor(name).role for at in range(len(group.layers)) for _, name in group.read(at)}
     found, why = dict[str, int](), []
     for index, level in enumerate(architecture.levels[1:], 1):
-        if architecture.instances(index) > 1:
-            why.append(f"{level.name} has {architecture.instances(index)} instances")
-        elif level.compression:
-            why.append(f"{level.name} compresses what it holds")
-        elif level.size_words is None:
-            why.append(f"{level.name} has a size for each role")
+        if reason := unfit(architecture, index):
+            why.append(reason)
         elif roles & level.bypass:
             why.append(f"{level.name} does not store {' and '.join(sorted(roles & level.bypass))}")
         elif names := asked("bypass", [level]):
@@ -146,209 +191,232 @@ def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | 
     return found or f"no level of {architecture.name} can store an intermediate: {'; '.join(why) or 'it has no buffer'}"
 
 
+def unfit(architecture: Architecture, index: int) -> str:
+    """Why no tensor can stay in a level between layers, whatever the tensor; empty if one can."""
+    level = architecture.levels[index]
+    if architecture.instances(index) > 1:
+        return f"{level.name} has {architecture.instances(index)} instances"
+    if level.compression:
+        return f"{level.name} compresses what it holds"
+    return f"{level.name} has a size for each role" if level.size_words is None else ""
+
+
 def storage_words(tensor: Tensor, level: Level) -> int:
     """Storage words that an element takes at a level."""
     return int(level.element_words(tensor))
 
 
-def loop_sets(chain: Chain) -> Iterator[list[FusedLoop]]:
-    """Every set of fused loops: any divisor of each dimension as its tile."""
-    for chosen in itertools.product(*(divisors(dim.bound) for dim in chain.dims)):
-        yield [
-            FusedLoop(dim.name, dim.bound // tile, tile)
-            for dim, tile in zip(chain.dims, chosen, strict=True)
-            if tile < dim.bound
-        ]
+def loop_sets(group: Group) -> Iterator[tuple[FusedLoop, ...]]:
+    """Every set of fused loops: any divisor of each dimension as its steps."""
+    for chosen in itertools.product(*(divisors(dim.most) for dim in group.dims)):
+        yield tuple(
+            FusedLoop(dim.name, steps, dim.bounds[-1] // steps)
+            for dim, steps in zip(group.dims, chosen, strict=True)
+            if steps > 1
+        )
 
 
-def most_tilings(chain: Chain) -> int:
-    """How many fused tilings a chain has at most, at one level, not counting what a shortcut keeps.
-
-    >>> from accelsim import load_workload
-    >>> from accelsim.fusion.chain import make_chain
-    >>> block = {layer.name: layer for layer in load_workload("mobilenet_v2").layers}
-    >>> most_tilings(make_chain([block["b7_depthwise"], block["b7_project"]], ["Inputs"]))
-    200
-    """
-    others = sum(len(layer.tensors) - 1 for layer in chain.layers) - len(chain.links)  # inputs that may stay
-    halos = {dim.name: sum(map(dim.overlaps, range(len(chain.links)))) for dim in chain.dims}
-    return sum(
-        math.factorial(len(loops)) << (sum(halos[loop.dim] for loop in loops) + others) for loops in loop_sets(chain)
-    )
+def orders_of(group: Group, loops: Sequence[FusedLoop]) -> Iterator[tuple[FusedLoop, ...]]:
+    """Orders of fused loops: for each layer, those over dimensions that it sums are innermost."""
+    dims = {dim.name: dim for dim in group.dims}
+    for order in itertools.permutations(loops):
+        flags = [[at in dims[loop.dim].summed for loop in order] for at in range(len(group.layers))]
+        if all(each == sorted(each) for each in flags):
+            yield order
 
 
-def rules_inside(architecture: Architecture, chain: Chain, loops: Sequence[FusedLoop]) -> Rules | None:
+def rules_inside(architecture: Architecture, group: Group, loops: Sequence[FusedLoop]) -> Rules | None:
     """What is left to ask of each layer's parts inside fused loops; None if these break it.
 
-    Fused loops stand outermost in the temporal block of the outermost level, whose tile is all of the layer.
+    Fused loops stand outermost in the temporal block of the outermost level, whose tile is all of the layer. Those over
+    dimensions that a layer sums belong to its parts.
     """
-    found, name = [], architecture.levels[0].name
-    for layer, rules in enumerate(chain.rules):
-        asked = rules.of(name)
-        temporal = asked.temporal.inside(loops_of(chain, layer, loops), chain.layers[layer].dims)
+    found, name, dims = [], architecture.levels[0].name, {dim.name: dim for dim in group.dims}
+    for layer, rules in enumerate(group.rules):
+        asked, einsum = rules.of(name), group.layers[layer]
+        outer = [loop for loop in loops if layer not in dims[loop.dim].summed]
+        inner = [loop for loop in loops if layer in dims[loop.dim].summed]
+        temporal = asked.temporal.inside(loops_of(group, layer, outer), einsum.dims)
         if temporal is None:
             return None
+        if inner:
+            temporal = _around(temporal, loops_of(group, layer, inner))
+            if temporal is None:
+                return None
         left = replace(asked, temporal=temporal, sizes=(), words=())
         found.append(replace(rules, levels=(left, *(each for each in rules.levels if each.level != name))))
     return tuple(found)
 
 
-def loops_of(chain: Chain, layer: int, loops: Sequence[FusedLoop]) -> tuple[Loop, ...]:
+def _around(block: Block, loops: Sequence[Loop]) -> Block | None:
+    """What is asked of a block that has some loops outermost; None if they break what is asked already."""
+    names = tuple(loop.dim for loop in loops)
+    if not block.orders(tuple(loops)) or any(not block.allows(loop.dim, loop.bound) for loop in loops):
+        return None
+    if any(dim not in names for dim in block.outer[: len(names)]) or set(names) & set(block.inner):
+        return None
+    rest = tuple(dim for dim in block.outer if dim not in names)
+    exact = tuple(Factor(loop.dim, loop.bound, loop.bound) for loop in loops)
+    return replace(block, factors=(*block.factors, *exact), outer=(*names, *rest))
+
+
+def loops_of(group: Group, layer: int, loops: Sequence[FusedLoop]) -> tuple[Loop, ...]:
     """Fused loops as loops over the dimensions of a layer."""
-    dims = {dim.name: dim.dims[layer] for dim in chain.dims}
+    dims = {dim.name: dim.dims[layer] for dim in group.dims}
     return tuple(Loop(dims[loop.dim], loop.steps) for loop in loops)
 
 
-def tilings_of(chain: Chain, level: Level, loops: tuple[FusedLoop, ...]) -> Iterator[FusedTiling]:
-    """Every fused tiling with these loops."""
-    dims = {dim.name: dim for dim in chain.dims}
-    free = [(link, loop.dim) for link in range(len(chain.links)) for loop in loops if dims[loop.dim].overlaps(link)]
-    stay = [(i, t.name) for i in range(len(chain.layers)) for t in _may_stay(chain, i, loops, level)]
-    for kept in _subsets(free):
-        retain = tuple(frozenset(d for link, d in kept if link == i) for i in range(len(chain.links)))
-        for held in _subsets(stay):
-            resident = tuple(frozenset(t for i, t in held if i == layer) for layer in range(len(chain.layers)))
-            tiling = FusedTiling(level.name, loops, retain, resident)
-            if keeps_shortcut(chain, tiling, level):
-                yield replace(tiling, shortcut=True)
-            yield tiling
+Option = tuple[str, int, str]
+"""What may be kept: the `halo` of a link along a dimension, a `resident` tensor of a layer, or a `shared` link."""
 
 
-def keeps_shortcut(chain: Chain, tiling: FusedTiling, level: Level) -> bool:
-    """Whether a level can keep the first layer's input until it is read again, at the same words.
+def options_of(group: Group, border: Border, level: Level, loops: Sequence[FusedLoop]) -> list[Option]:
+    """All that may be kept inside some loops, those first that take most words."""
+    dims = {dim.name: dim for dim in group.dims}
+    steps = {loop.dim: loop.steps for loop in loops}
+    found: list[tuple[float, Option]] = []
+    for link, its in enumerate(group.inside):
+        if its.producer not in border.staying:
+            found += [(0.0, ("halo", link, dim)) for dim in steps if dims[dim].overlaps(link)]
+    for layer, einsum in enumerate(group.layers):
+        tile = {d: n for d, n in group.needed[layer].items()}
+        for dim, many in steps.items():
+            tile[dims[dim].dims[layer]] //= many
+        for tensor in einsum.tensors:
+            if may_stay(group, border, layer, tensor, loops, level):
+                found.append((-float(tensor.words(tile)), ("resident", layer, tensor.name)))
+    for link, its in enumerate(group.shared):
+        if all((r.layer, r.tensor) not in border.present for r in its.readers):
+            found.append((0.0, ("shared", link, "")))
+    return [option for _, option in sorted(found)]
 
-    Both layers read it word by word, every fused loop moves it for both along the same rank, and in each step the
-    second asks for no word that is not in the tile that the first intermediate has.
-    """
-    if chain.shortcut is None:
+
+def may_stay(
+    group: Group, border: Border, layer: int, tensor: Tensor, loops: Sequence[FusedLoop], level: Level
+) -> bool:
+    """Whether the innermost fused loop leaves a tensor in place that is no link inside and not in the level anyway."""
+    if tensor.output and layer in border.staying or (layer, tensor.name) in border.present:
         return False
-    at = chain.shortcut.layer
-    tensors = chain.layers[0].tensor(chain.shortcut.tensor), chain.layers[at].tensor(chain.shortcut.again)
-    first, second = (word_by_word(chain.layers[i], t.name) for i, t in zip((0, at), tensors, strict=True))
-    if first is None or second is None or any(tensor.role in level.bypass for tensor in tensors):
-        return False
-    needs, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
-    for loop in tiling.loops:
-        dim = dims[loop.dim]
-        if (dim.dims[0], dim.dims[at]) not in {(a, b) for (a, _), (b, _) in zip(first, second, strict=True)}:
-            return False
-        for spans, lengths in zip(needs[loop.dim].requested, needs[loop.dim].runs, strict=True):
-            (low, high), end = spans[0], spans[at][1]
-            if lengths[at] and not low <= end - lengths[at] < end <= high:
-                return False
-    return True
-
-
-def least_room(
-    architecture: Architecture, chain: Chain, level: str, loops: Sequence[FusedLoop]
-) -> Iterator[tuple[FusedTiling, Rules]]:
-    """Fused tilings at a level, with some loops in any order, and what constraints leave to ask of the parts in them.
-
-    Without those that need no less room than another one with the same parts: the order of the loops decides how much
-    room halos that stay take, and how often a resident tensor arrives.
-    """
-    at = next(each for each in architecture.levels if each.name == level)
-    found: dict[object, list[tuple[tuple[int, ...], FusedTiling, Rules]]] = {}
-    numbers: dict[Rules, int] = {}
-    for order in itertools.permutations(loops):
-        rules = rules_inside(architecture, chain, order)
-        if rules is None:
-            continue
-        number, taken = numbers.setdefault(rules, len(numbers)), dict[object, tuple[int, ...]]()
-        still = [{t.name: _still(chain, i, t, order) for t in each.tensors} for i, each in enumerate(chain.layers)]
-        for tiling in tilings_of(chain, at, order):
-            kept = tiling.retain, tiling.shortcut
-            if kept not in taken:
-                several = [*rooms(chain, tiling), shortcut_room(chain, tiling)]
-                taken[kept] = tuple(words for each in several for words in (each.live, each.between))
-            arrivals = tuple(
-                (layer, name, frozenset(order[len(order) - still[layer][name] :]))
-                for layer, names in enumerate(tiling.resident)
-                for name in sorted(names)
-            )
-            room, others = taken[kept], found.setdefault((number, *kept, arrivals), [])
-            if any(all(a <= b for a, b in zip(other, room, strict=True)) for other, *_ in others):
-                continue
-            others[:] = [each for each in others if not all(a <= b for a, b in zip(room, each[0], strict=True))]
-            others.append((room, tiling, rules))
-    yield from ((tiling, rules) for others in found.values() for _, tiling, rules in others)
-
-
-def _subsets(items: Sequence[tuple[int, str]]) -> Iterator[tuple[tuple[int, str], ...]]:
-    """All subsets, the whole first."""
-    for many in range(len(items), -1, -1):
-        yield from itertools.combinations(items, many)
-
-
-def _may_stay(chain: Chain, layer: int, loops: Sequence[FusedLoop], level: Level) -> list[Tensor]:
-    """Tensors of a layer, other than intermediates and its output, that the innermost fused loop leaves in place."""
-    return [
-        tensor
-        for tensor in chain.layers[layer].tensors
-        if not tensor.output
-        and tensor.name not in chain.intermediates(layer)
+    return (
+        tensor.name not in group.internal(layer)
         and tensor.role not in level.bypass
-        and _still(chain, layer, tensor, loops)
-    ]
+        and still(group, layer, tensor, loops) > 0
+    )
 
 
-def _still(chain: Chain, layer: int, tensor: Tensor, loops: Sequence[FusedLoop]) -> int:
+def still(group: Group, layer: int, tensor: Tensor, loops: Sequence[FusedLoop]) -> int:
     """How many of the innermost loops leave the tile of a tensor in place."""
-    moved = {dim.name for dim in chain.dims if dim.dims[layer] in tensor.dims}
+    moved = {dim.name for dim in group.dims if dim.dims[layer] in tensor.dims}
     inner_first = [loop.dim not in moved for loop in reversed(loops)]
     return (*inner_first, False).index(False)
 
 
-def demands(chain: Chain, tiling: FusedTiling) -> dict[str, Demand]:
+def make_tiling(
+    group: Group, border: Border, level: str, loops: Sequence[FusedLoop], kept: Iterable[Option]
+) -> FusedTiling:
+    """A fused tiling that keeps some options."""
+    several = set(kept)
+    every = frozenset(loop.dim for loop in loops)
+    retain = tuple(
+        every if link.producer in border.staying else frozenset(d for kind, at, d in several if (kind, at) == ("halo", n))
+        for n, link in enumerate(group.inside)
+    )
+    resident = tuple(
+        frozenset(name for kind, at, name in several if (kind, at) == ("resident", n))
+        for n in range(len(group.layers))
+    )
+    return FusedTiling(level, tuple(loops), retain, resident, frozenset(at for kind, at, _ in several if kind == "shared"))
+
+
+def demands(group: Group, tiling: FusedTiling) -> dict[str, Demand]:
     """What each fused dimension asks for, step by step; one of no loop has one step."""
-    tile = {loop.dim: loop.tile for loop in tiling.loops}
+    steps = {loop.dim: loop.steps for loop in tiling.loops}
     return {
-        dim.name: demand(dim, tile.get(dim.name, dim.bound), tuple(dim.name in kept for kept in tiling.retain))
-        for dim in chain.dims
+        dim.name: demand(dim, steps.get(dim.name, 1), tuple(dim.name in kept for kept in tiling.retain))
+        for dim in group.dims
     }
 
 
-def rooms(chain: Chain, tiling: FusedTiling) -> list[Room]:
-    """Words that each intermediate takes in the fusing level."""
-    needs, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
+def shares(group: Group, tiling: FusedTiling, link: Link) -> bool:
+    """Whether the first reader of a shared link fetches all that the others ask for in the same step.
+
+    Every fused loop moves it for all readers along the same rank, and none of the others asks for a word that is not in
+    the tile that the first has then, halos that stay included.
+    """
+    needs, dims = demands(group, tiling), {dim.name: dim for dim in group.dims}
+    first, *others = link.readers
+    ranks = [[rank.terms[0][0] for rank in reader.ranks] for reader in link.readers]
+    for loop in tiling.loops:
+        dim = dims[loop.dim]
+        places = {tuple(names).index(dim.dims[r.layer]) if dim.dims[r.layer] in names else -1
+                  for names, r in zip(ranks, link.readers, strict=True)}  # fmt: skip
+        if len(places) > 1 or -1 in places:
+            return False
+        for spans, lengths in zip(needs[loop.dim].requested, needs[loop.dim].runs, strict=True):
+            low, high = spans[first.layer]
+            for other in others:
+                end = spans[other.layer][1]
+                if lengths[other.layer] and not low <= end - lengths[other.layer] < end <= high:
+                    return False
+    return True
+
+
+def rooms(group: Group, tiling: FusedTiling, border: Border) -> list[Room]:
+    """Words that each link inside takes in the fusing level beside what the border takes."""
+    needs, dims = demands(group, tiling), {dim.name: dim for dim in group.dims}
     found = []
-    for at, link in enumerate(chain.links):
-        moved = [dims[loop.dim].ranks[at] for loop in tiling.loops]
-        halos = [needs[d.dim].halos[at] if d.dim in tiling.retain[at] else 0 for d in tiling.loops]
-        sides = [
-            (needs[loop.dim].tiles[at], halo, rank.box)
-            for loop, halo, rank in zip(tiling.loops, halos, moved, strict=True)
-        ]
-        found.append(_nested(math.prod(rank.box for rank in link.ranks if rank not in moved), sides))
+    for at, link in enumerate(group.inside):
+        if link.producer in border.staying:
+            found.append(Room(0, 0))
+            continue
+        sides, moved = [], set()
+        for loop in tiling.loops:
+            dim = dims[loop.dim]
+            name = dim.dims[link.producer or 0]
+            moved.add(name)
+            halo = needs[loop.dim].halos[at] if loop.dim in tiling.retain[at] else 0
+            sides.append((needs[loop.dim].tiles[at], halo, _whole(link, name)))
+        names = [rank.producer for rank in link.readers[0].ranks if rank.producer not in moved]
+        found.append(_nested(math.prod(_whole(link, name) for name in names), sides))
     return found
 
 
-def shortcut_room(chain: Chain, tiling: FusedTiling) -> Room:
-    """Words that the first layer's input takes where it is kept until it is read again."""
-    if not tiling.shortcut or chain.shortcut is None:
+def _whole(link: Link, name: str) -> int:
+    """Words along a rank from the first that any reader asks for to the last, padding included."""
+    ranks = [rank for reader in link.readers for rank in reader.ranks if rank.producer == name]
+    return max(rank.box - rank.before for rank in ranks) + max(rank.before for rank in ranks)
+
+
+def shared_room(group: Group, tiling: FusedTiling, link: int) -> Room:
+    """Words that a shared link takes where its first reader fetches it for all."""
+    if link not in tiling.shared:
         return Room(0, 0)
-    needs, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
-    moving = [dims[loop.dim].dims[0] for loop in tiling.loops]
-    sides = []
-    for loop, dim in zip(tiling.loops, moving, strict=True):
-        tile, halo = _kept_tile(needs[loop.dim], chain.shortcut.layer)
-        sides.append((tile, halo if loop.dim in tiling.retain[0] else 0, chain.needed[0][dim]))
-    ranks = word_by_word(chain.layers[0], chain.shortcut.tensor) or ()
-    return _nested(math.prod(chain.needed[0][dim] for dim, _ in ranks if dim not in moving), sides)
+    needs, dims = demands(group, tiling), {dim.name: dim for dim in group.dims}
+    first, *others = group.shared[link].readers
+    written = group.written(first.layer)
+    sides, moving = [], set()
+    for loop in tiling.loops:
+        name = dims[loop.dim].dims[first.layer]
+        moving.add(name)
+        tile, halo = _kept_tile(needs[loop.dim], first.layer, [other.layer for other in others])
+        kept = written is not None and loop.dim in tiling.retain[written]
+        sides.append((tile, halo if kept else 0, group.needed[first.layer][name]))
+    ranks = [rank.terms[0][0] for rank in first.ranks]
+    return _nested(math.prod(group.needed[first.layer][dim] for dim in ranks if dim not in moving), sides)
 
 
-def _kept_tile(needs: Demand, again: int) -> tuple[int, int]:
-    """Words along a fused loop that lie there at most until a layer has read them again, and after that."""
-    end = max(spans[0][1] for spans in needs.requested)
+def _kept_tile(needs: Demand, first: int, others: Sequence[int]) -> tuple[int, int]:
+    """Words along a fused loop that lie there at most until the last reader has read them again, and after that."""
+    end = max(spans[first][1] for spans in needs.requested)
     lowest, lows = end, []  # the first word that a step or a later one reads again
     for spans, lengths in zip(reversed(needs.requested), reversed(needs.runs), strict=True):
-        lowest = min(lowest, spans[again][1] - lengths[again] if lengths[again] else end)
+        lowest = min([lowest, *(spans[at][1] - lengths[at] for at in others if lengths[at])])
         lows.append(lowest)
     tile = halo = fetched = 0
     for low, spans, lengths in zip(reversed(lows), needs.requested, needs.runs, strict=True):
         halo = max(halo, fetched - low)
-        if lengths[0]:
-            low, fetched = min(low, spans[0][1] - lengths[0]), max(fetched, spans[0][1])
+        if lengths[first]:
+            low, fetched = min(low, spans[first][1] - lengths[first]), max(fetched, spans[first][1])
         tile = max(tile, fetched - low)
     return tile, halo
 
@@ -366,74 +434,129 @@ def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> Room:
     return Room(fixed * live, fixed * between)
 
 
-def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
-    """Parts that the layers run in all steps together, equal ones counted."""
+def runs(
+    group: Group, tiling: FusedTiling, border: Border, level: Level, undecided: frozenset[Option] = frozenset()
+) -> list[Run]:
+    """Parts that the layers run in all steps together, equal ones counted.
+
+    `undecided`: options among those that the tiling keeps that may be given up. They take no room, and what they leave
+    out is not counted.
+    """
     counts: Counter[LayerPart] = Counter()
-    needs = demands(chain, tiling)
-    kinds = [
-        Counter((lengths, step == 0) for step, lengths in enumerate(needs[loop.dim].runs)) for loop in tiling.loops
-    ]
-    whole = {dim.name: needs[dim.name].runs[0] for dim in chain.dims}
-    still = [
-        {name: _still(chain, layer, einsum.tensor(name), tiling.loops) for name in tiling.resident[layer]}
-        for layer, einsum in enumerate(chain.layers)
-    ]
-    for chosen in itertools.product(*(kind.items() for kind in kinds)):
-        count = math.prod(many for _, many in chosen)
-        lengths = whole | {loop.dim: kind[0] for loop, (kind, _) in zip(tiling.loops, chosen, strict=True)}
-        firsts = [kind[1] for kind, _ in chosen]
-        for layer in range(len(chain.layers)):
-            bounds = dict(chain.needed[layer]) | {dim.dims[layer]: lengths[dim.name][layer] for dim in chain.dims}
+    needs, dims = demands(group, tiling), {dim.name: dim for dim in group.dims}
+    maybe = [frozenset(n for kind, at, n in undecided if (kind, at) == ("resident", i)) for i in range(len(group.layers))]
+    for layer, einsum in enumerate(group.layers):
+        outer = [loop for loop in tiling.loops if layer not in dims[loop.dim].summed]
+        sums = [loop for loop in tiling.loops if layer in dims[loop.dim].summed]
+        inner = {t.name: still(group, layer, t, tiling.loops) for t in einsum.tensors}
+        fixed = _held_always(group, tiling, border, layer)
+        kinds = [
+            Counter((lengths[layer], step == 0) for step, lengths in enumerate(needs[loop.dim].runs)) for loop in outer
+        ]
+        base = dict(group.needed[layer])
+        streamed = frozenset(
+            t.name
+            for t in einsum.tensors
+            if sums and inner[t.name] and t.name not in tiling.resident[layer] | fixed[0] | fixed[1]
+        )
+        for dim in group.dims:
+            if dim.name not in {loop.dim for loop in tiling.loops}:
+                base[dim.dims[layer]] = needs[dim.name].runs[0][layer]
+        for chosen in itertools.product(*(kind.items() for kind in kinds)):
+            bounds = base | {dims[loop.dim].dims[layer]: n for loop, ((n, _), _) in zip(outer, chosen, strict=True)}
             if not all(bounds.values()):
                 continue
-            arriving = frozenset(name for name, inner in still[layer].items() if all(firsts[len(firsts) - inner :]))
-            read, again = _kept_names(chain, tiling, layer)
-            present = (tiling.resident[layer] - arriving) | again
-            counts[LayerPart(layer, tuple(bounds.values()), arriving | read, present)] += count
-    held_words = _held_words(chain, tiling, counts, level)
+            firsts = [first for (_, first), _ in chosen]
+            arriving = {
+                name
+                for name in tiling.resident[layer]
+                if all(firsts[len(firsts) - max(0, inner[name] - len(sums)) :]) or einsum.tensor(name).output
+            }
+            part = LayerPart(
+                layer,
+                tuple(bounds.values()),
+                frozenset(arriving) | fixed[0],
+                (tiling.resident[layer] - arriving) | fixed[1],
+                tuple((dims[loop.dim].dims[layer], loop.steps) for loop in sums),
+                streamed,
+                maybe[layer],
+            )
+            counts[part] += math.prod(many for _, many in chosen)
+    return _with_room(group, tiling, border, level, counts, undecided)
+
+
+def _held_always(
+    group: Group, tiling: FusedTiling, border: Border, layer: int
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Tensors of a layer, besides resident ones, that lie in the level as a whole: those that come or go, and others."""
+    einsum = group.layers[layer]
+    arriving, present = set[str](), {name for _, name in group.read(layer)}
+    present |= {name for at, name in border.present if at == layer}
+    written = group.written(layer) is not None
+    if written or layer in border.staying:
+        (arriving if layer in border.leaving else present).add(einsum.output.name)
+    for at in tiling.shared:
+        for number, reader in enumerate(group.shared[at].readers):
+            if reader.layer == layer:
+                (present if number else arriving).add(reader.tensor)
+    return frozenset(arriving - present), frozenset(present)
+
+
+def _with_room(
+    group: Group,
+    tiling: FusedTiling,
+    border: Border,
+    level: Level,
+    counts: Counter[LayerPart],
+    undecided: frozenset[Option],
+) -> list[Run]:
+    """Parts with the storage words that others leave them, and those that they take at least."""
+    lean = replace(
+        tiling,
+        retain=tuple(
+            frozenset(d for d in kept if ("halo", at, d) not in undecided) for at, kept in enumerate(tiling.retain)
+        ),
+        shared=frozenset(at for at in tiling.shared if ("shared", at, "") not in undecided),
+    )
+    resident: dict[tuple[int, str], int] = {}
+    for part in counts:
+        for name in tiling.resident[part.layer] - part.undecided:
+            words = _own_words(group, part, name, level)
+            resident[part.layer, name] = max(resident.get((part.layer, name), 0), words)
+    always = sum(resident.values()) + border.taken
+    reserved = [always] * len(group.layers)
+    several = [
+        (link, room, storage_words(group.layers[link.producer or 0].output, level))
+        for link, room in zip(group.inside, rooms(group, lean, border), strict=True)
+    ]
+    for at, link in enumerate(group.shared):
+        reader = link.readers[0]
+        width = storage_words(group.layers[reader.layer].tensor(reader.tensor), level)
+        several.append((link, shared_room(group, lean, at), width))
+    for link, room, width in several:
+        places = link.places()
+        for layer in range(len(group.layers)):
+            reserved[layer] += width * (room.live if places[0] <= layer <= places[-1] else room.between)
+    loose = {(r.layer, r.tensor) for at in tiling.shared - lean.shared for r in group.shared[at].readers}
     found = []
     for part, count in counts.items():
-        names = [name for name in chain.intermediates(part.layer) if name is not None]
-        held = sum(_own_words(chain, part, name, level) for name in (*names, *part.arriving, *part.present))
-        others = [t for t in chain.layers[part.layer].tensors if t.role in level.keep and t.name not in names]
-        least = sum(storage_words(t, level) for t in others if t.name not in part.arriving | part.present)
-        found.append(Run(part, count, held_words[part.layer] - held, held + least))
+        names = {n for n in (part.arriving | part.present) - part.undecided if (part.layer, n) not in loose}
+        held = sum(_own_words(group, part, name, level) for name in names)
+        others = [t for t in group.layers[part.layer].tensors if t.role in level.keep and t.name not in names]
+        least = sum(storage_words(t, level) for t in others)
+        found.append(Run(part, count, reserved[part.layer] - held, held + least))
     return found
 
 
-def _kept_names(chain: Chain, tiling: FusedTiling, layer: int) -> tuple[frozenset[str], frozenset[str]]:
-    """What a layer fetches for a shortcut, and what it finds there because of it."""
-    none = frozenset[str]()
-    if not tiling.shortcut or chain.shortcut is None:
-        return none, none
-    return (
-        frozenset({chain.shortcut.tensor}) if layer == 0 else none,
-        frozenset({chain.shortcut.again}) if layer == chain.shortcut.layer else none,
-    )
-
-
-def _held_words(chain: Chain, tiling: FusedTiling, parts: Iterable[LayerPart], level: Level) -> list[int]:
-    """Storage words held while each layer runs: its intermediates, halos of the others, all resident tensors."""
-    widths = [storage_words(layer.output, level) for layer in chain.layers]
-    resident: dict[tuple[int, str], int] = {}
-    for part in parts:
-        for name in tiling.resident[part.layer]:
-            words = _own_words(chain, part, name, level)
-            resident[part.layer, name] = max(resident.get((part.layer, name), 0), words)
-    several, kept, shortcut = rooms(chain, tiling), shortcut_room(chain, tiling), chain.shortcut
-    wide = storage_words(chain.layers[0].tensor(shortcut.tensor), level) if shortcut else 1
-    found = []
-    for layer in range(len(chain.layers)):
-        last = shortcut.layer if shortcut else 0
-        words = sum(resident.values()) + wide * (kept.live if layer <= last else kept.between)
-        for at, (room, width) in enumerate(zip(several, widths, strict=False)):
-            words += width * (room.live if at in (layer - 1, layer) else room.between)
-        found.append(words)
-    return found
-
-
-def _own_words(chain: Chain, part: LayerPart, name: str, level: Level) -> int:
+def _own_words(group: Group, part: LayerPart, name: str, level: Level) -> int:
     """Storage words of the tile that a part has of a tensor."""
-    einsum = chain.layers[part.layer]
-    tensor = einsum.tensor(name)
-    return tensor.words(dict(zip(einsum.dims, part.bounds, strict=True))) * storage_words(tensor, level)
+    tensor = group.layers[part.layer].tensor(name)
+    return tensor.words(part.tile(group)) * storage_words(tensor, level)
+
+
+def streaming(einsum: Einsum, part: LayerPart) -> tuple[Product, ...]:
+    """What makes sure that the tensors that a part streams do not stay: a loop moves each inside those over sums."""
+    sums = dict(part.sums)
+    return tuple(
+        Product(tuple(sorted(d for d in einsum.tensor(name).dims if d not in sums)), 2) for name in sorted(part.streamed)
+    )

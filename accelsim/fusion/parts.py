@@ -1,0 +1,385 @@
+"""Parts of fused groups: what the exact mapper is asked of each, its answers, and limits that no mapping falls below.
+
+A part is a smaller layer, some of whose tensors lie in F, the fusing level, as a whole: F keeps such a tensor and no
+loop outside F moves it, but the fused loops that belong to the part. What a tensor that is there already, or stays
+there, would move at levels outside F, and into F, is taken out of the constants of the cost model; all else is as for
+any layer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from accelsim.fusion.group import Group
+from accelsim.fusion.result import Price, Value
+from accelsim.fusion.tiling import LayerPart, streaming
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints, Product
+from accelsim.inputs.errors import NoValidMappingError
+from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import BY_READ, BY_UPDATE, BY_WRITE, Constants, Encoded, encode
+from accelsim.model.limits import touched_words
+from accelsim.model.result import Result
+from accelsim.search.spaces import Spaces
+from accelsim.search.stopping import Budget, asked
+
+LEAST_SECONDS = 0.1
+"""Time that a layer or a part gets, however late it is."""
+NO_RULES = Constraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Tensors that lie in the fusing level as a whole.
+
+    Attributes
+    ----------
+    level : int
+        The fusing level.
+    arriving : frozenset of str
+        Those that come there from outside, or go there, once.
+    present : frozenset of str
+        Those that move no word outside it: inputs that are there already, an output that stays.
+    sums : frozenset of str
+        Dimensions that the layer sums and a fused loop, outermost in the part, runs over.
+    streamed : tuple of Product
+        What is asked of loops outside the level, so that tensors which these loops leave in place do not stay.
+    """
+
+    level: int
+    arriving: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()
+    sums: frozenset[str] = frozenset()
+    streamed: tuple[Product, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return self.arriving | self.present
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """The best mapping of a part, or its front of energy and cycles."""
+
+    results: tuple[Result, ...]  # none where a search was stopped before it found one
+    nodes: int  # partial mappings that were bounded
+    # storage words of the fusing level that the part was given, and that each mapping needs
+    capacity: int
+    used: tuple[int, ...]
+    stop: str = "exhausted"  # `exhausted`: proved; else why it is not, `timeout`, `memory` or `interrupted`
+    # energy [pJ] and cycles that no mapping falls below, where the results are not proved
+    least: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def proved(self) -> bool:
+        """Whether no mapping is better."""
+        return self.stop == "exhausted"
+
+    def best(self, price: Price) -> tuple[Result, int]:
+        """The mapping that costs least, and the words that it needs."""
+        return min(zip(self.results, self.used, strict=True), key=lambda pair: price.of(pair[0]))
+
+    def fitting(self, price: Price, capacity: int) -> Result | None:
+        """The mapping that costs least, if it answers for so many words too."""
+        if not self.results or capacity > self.capacity:
+            return None
+        result, used = self.best(price)
+        return result if used <= capacity else None
+
+
+def held_by(group: Group, part: LayerPart, level: int) -> Held:
+    """Tensors of a part that lie in the fusing level."""
+    sums = frozenset(dim for dim, _ in part.sums)
+    products = streaming(group.layers[part.layer], part)
+    return Held(level, part.arriving, part.present, sums, products)
+
+
+def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int) -> Encoded:
+    """Machine and part as the arrays of the kernel, without what held tensors do not move.
+
+    `capacity`: storage words of the fusing level that the part may use.
+    """
+    at = held.level
+    level = architecture.levels[at]
+    smaller = replace(level, size_words=capacity * level.multiple_buffering)
+    levels = (*architecture.levels[:at], smaller, *architecture.levels[at + 1 :])
+    encoded = encode(replace(architecture, levels=levels, sized={}), einsum)
+    c = Constants._make(array.copy() for array in encoded.constants)
+    for t, tensor in enumerate(einsum.tensors):
+        if tensor.name not in held.present:
+            continue
+        c.word_parts[:at, t] = 0
+        c.energy[:at, t] = 0.0
+        c.energy[at, t, BY_WRITE] = 0.0
+        if tensor.output:
+            c.drain[at] = False
+        else:
+            c.already[at] += c.whole[t] * c.word_parts[at, t, 0]
+    two_widths = np.array([bool((c.word_parts[:, :, 0] != c.word_parts[:, :, 1]).any())], np.bool_)
+    return replace(encoded, constants=c._replace(two_widths=two_widths))
+
+
+def part_space(encoded: Encoded, held: Held, rules: Constraints = NO_RULES) -> MapSpace:
+    """Map space of a part: held tensors lie in the fusing level as a whole, and constraints are kept."""
+    einsum, levels = encoded.einsum, encoded.architecture.levels
+    moving = frozenset[str]().union(*(t.dims for t in einsum.tensors if t.name in held.names))
+    still, sums = frozenset(einsum.dims) - moving - held.sums, held.sums
+    asked = {each.level: each for each in rules.levels}
+    for index, level in enumerate(levels[: held.level]):
+        its = rules.of(level.name)
+        free = frozenset() if index == 0 else intermediates(held, level.keep, einsum) - its.keep
+        temporal, x, y = (
+            replace(block, only=kept if block.only is None else kept & block.only)
+            for block, kept in zip(its.blocks.values(), (still | sums if index == 0 else still, still, still), strict=True)
+        )
+        if index == 0:
+            temporal = replace(temporal, products=(*temporal.products, *held.streamed))
+        asked[level.name] = replace(its, bypass=its.bypass | free, temporal=temporal, x=x, y=y)
+    its = rules.of(levels[held.level].name)
+    asked[its.level] = replace(its, keep=its.keep | held.names)
+    return MapSpace(encoded, replace(rules, levels=tuple(asked.values())))
+
+
+def intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozenset[str]:
+    """Held tensors that a level outside the fusing level need not keep."""
+    return frozenset(t.name for t in einsum.tensors if t.name in held.present and t.role not in kept)
+
+
+def map_part(
+    architecture: Architecture,
+    einsum: Einsum,
+    held: Held,
+    capacity: int,
+    price: Price | None,
+    rules: Constraints = NO_RULES,
+    deadline: float | None = None,
+) -> PartResult | None:
+    """Find the mapping of a part that costs least, and prove that it does; None if it is proved that none is valid.
+
+    `price`: of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
+    `rules`: what constraints ask of it. `deadline`: when to end with what is found, by `time.monotonic`;
+    `LEAST_SECONDS` are taken in any case.
+    """
+    budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - time.monotonic()))
+    try:
+        space = part_space(encode_part(architecture, einsum, held, capacity), held, rules)
+        found = _front(space, budget) if price is None else _best(space, price, budget)
+    except NoValidMappingError as error:
+        return None if error.proved else PartResult((), 0, capacity, (), "timeout")
+    if found.stop == "interrupted" and not asked():  # Ctrl-C where no signal is heeded
+        raise KeyboardInterrupt
+    name = architecture.levels[held.level].name
+    used = (next(level.used_words for level in each.levels if level.level == name) for each in found.results)
+    return replace(found, capacity=capacity, used=tuple(used))
+
+
+def _best(space: MapSpace, price: Price, budget: Budget | None) -> PartResult:
+    from accelsim.search.exact.mapper import map_exactly
+
+    goal = LEAST_ENERGY if price.energy else FASTEST
+    search = map_exactly(Spaces.of(space), goal, budget=budget, workers=1, on_progress=None, explain=False)
+    proof = search.certificate
+    assert proof is not None  # the exact search proves something always
+    least = (proof.bound, 0.0) if price.energy else (0.0, proof.bound)
+    return PartResult((search.best,), proof.nodes, 0, (), "exhausted" if proof.proved else search.stop, least)
+
+
+def _front(space: MapSpace, budget: Budget | None) -> PartResult:
+    from accelsim.search.exact.front import front_of
+
+    found = front_of(space, budget=budget, workers=1, on_progress=None, explain=False)
+    return PartResult(found.points, found.nodes, 0, (), found.stop)
+
+
+def without_held(result: Result, held: Held, names: list[str], capacity: int) -> Result:
+    """Result of a part without the words that held tensors do not move: none outside the fusing level, none into it.
+
+    `capacity`: storage words of the fusing level that the part may use, which is what the result is to say.
+    """
+    outside = names[: held.level]
+    levels = tuple(
+        replace(level, capacity_words=capacity) if level.level == names[held.level] else level
+        for level in result.levels
+    )
+    tensors = [
+        replace(t, fills=0, total_fills=0) if t.tensor in held.present and t.level == names[held.level] else t
+        for t in result.tensors
+        if not (t.tensor in held.present and t.level in outside)
+    ]
+    networks = [n for n in result.networks if not (n.tensor in held.present and n.level in outside)]
+    nests = tuple(
+        replace(nest, keep=nest.keep - held.present) if nest.level in outside else nest for nest in result.mapping.levels
+    )
+    mapping = replace(result.mapping, levels=nests)
+    return replace(result, mapping=mapping, levels=levels, tensors=tuple(tensors), networks=tuple(networks))
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """Lower limits of the parts of one layer with the same held tensors; see `of`.
+
+    `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor, `outer`
+    storage words at the outermost level for each, `leak` energy [pJ] a cycle.
+    """
+
+    einsum: Einsum
+    each: float
+    words: tuple[float, ...]
+    outer: tuple[int, ...]
+    leak: float
+    cycles: float
+    port: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def make(
+        cls, architecture: Architecture, einsum: Einsum, held: Held, undecided: frozenset[str] = frozenset()
+    ) -> PartLimits:
+        """Gather what every mapping of a part of the layer costs at least.
+
+        Each multiply-accumulate takes place and asks the innermost level that keeps a tensor for its word, shared by as
+        many units as there are below. Each different word passes every level that surely keeps the tensor: it is read
+        there (the output: updated) and, below the first such level, filled. `undecided` are held tensors that may pass
+        through the level like others.
+        """
+        at = held.level
+        encoded = encode_part(architecture, einsum, held, 1)
+        sure_of = replace(held, arriving=held.arriving - undecided, present=held.present - undecided, streamed=())
+        space, c = part_space(encoded, sure_of), encoded.constants
+        levels, macs = len(architecture.levels), architecture.macs
+        each, leak = float(c.mac[0]), 0.0
+        words = []
+        for t, tensor in enumerate(einsum.tensors):
+            sure = [i for i in range(levels) if space.keep[i, t] and (i >= at or tensor.name not in held.present)]
+            inmost = sure[-1] if sure else at  # what may be there already is read there or further in
+            may = [i for i, u in space.free_keeps if u == t and i > inmost]
+            action = BY_UPDATE if tensor.output else BY_READ
+            words_pj = [
+                c.energy[i, t, action] * c.word_parts[i, t].min() * architecture.instances(i) / macs / c.block[i]
+                for i in (inmost, *may)
+            ]
+            each += float(min(words_pj))
+            a_word = 0.0
+            for i in sure:
+                per = float(c.word_parts[i, t].min()) / float(c.block[i])
+                if i != inmost:
+                    a_word += per * float(c.energy[i, t, action])
+                if i != sure[0] and not tensor.output:
+                    a_word += per * float(c.energy[i, t, BY_WRITE])
+            words.append(a_word)
+        for index in range(levels):
+            leak += float(c.leak[index])  # one instance of each level is in use at least
+        ports = tuple((int(n), int(time)) for n, time in c.bandwidth[0])
+        outer = tuple(int(part) for part in c.word_parts[0].min(axis=1))
+        return cls(einsum, each, tuple(words), outer, leak, int(c.mac_cycles[0]) / macs, ports)
+
+    def of(self, bounds: tuple[int, ...]) -> tuple[float, int]:
+        """Energy [pJ] and cycles that no mapping of a part with these bounds falls below."""
+        part = Einsum(self.einsum.name, dict(zip(self.einsum.dims, bounds, strict=True)), self.einsum.tensors)
+        touched = [touched_words(part, tensor) for tensor in part.tensors]
+        moved = [n * each for n, each in zip(touched, self.outer, strict=True)]
+        written = next(n for n, tensor in zip(moved, part.tensors, strict=True) if tensor.output)
+        cycles = math.ceil(part.macs * self.cycles * (1 - 1e-12))
+        for words, (rate, per) in zip((sum(moved), sum(moved) - written, written, sum(moved)), self.port, strict=True):
+            cycles = max(cycles, -(-words * per // rate) if rate else 0)
+        energy = part.macs * self.each + sum(n * each for n, each in zip(touched, self.words, strict=True))
+        return (energy + self.leak * cycles) * (1 - 1e-11), cycles
+
+
+_ROUNDED = 1e-11
+"""What a sum of energies may lose by rounding, relative to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartProblem:
+    """A part as the exact mapper sees it, whatever its layer is called.
+
+    Bounds by dimension, tensors, what is held, what of that may pass through like other tensors, and what constraints
+    ask of its mapping.
+    """
+
+    bounds: tuple[tuple[str, int], ...]
+    tensors: tuple[Tensor, ...]
+    held: Held
+    rules: Constraints = NO_RULES
+    undecided: frozenset[str] = frozenset()
+
+    @property
+    def einsum(self) -> Einsum:
+        """The part as an Einsum."""
+        return Einsum("part", dict(self.bounds), self.tensors)
+
+
+@dataclass(slots=True)
+class Solutions:
+    """What is known of parts on one machine: best mappings by the words of the fusing level that they may use."""
+
+    architecture: Architecture
+    # what a mapping costs. It may change where `fronts` are kept, which hold the best mappings for any price
+    price: Price
+    fronts: bool = False  # solve parts for their fronts of energy and cycles, and not for the price as it is
+    # when to prove nothing more, by `time.monotonic`: mappings of further parts are found by walks
+    prove_until: float | None = None
+    stop: str = "exhausted"  # `exhausted`, or why the last search ended that did not prove its answer
+    found: dict[PartProblem, list[PartResult]] = field(default_factory=dict)
+    impossible: dict[PartProblem, int] = field(default_factory=dict)
+    limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
+    least: dict[PartProblem, tuple[float, int]] = field(default_factory=dict)
+    solved: int = 0
+    nodes: int = 0
+
+    def known(self, part: PartProblem, capacity: int) -> Result | None:
+        """Mapping of a part within so many words, the best that its search found, if there was one."""
+        fitting = (each.fitting(self.price, capacity) for each in self.found.get(part, ()))
+        return next((result for result in fitting if result is not None), None)
+
+    def gave_up(self, part: PartProblem, capacity: int) -> bool:
+        """Whether a search for a mapping of a part within so many words was stopped before it found one."""
+        return any(each.capacity == capacity and not each.results for each in self.found.get(part, ()))
+
+    def fits(self, part: PartProblem, capacity: int) -> bool:
+        """Whether it is not known that no mapping fits."""
+        return capacity > self.impossible.get(part, -1)
+
+    def limit(self, part: PartProblem) -> Value:
+        """Value that no mapping of a part falls below, nor all parts together that it may be cut into."""
+        if part not in self.least:
+            kind = tuple(dim for dim, _ in part.bounds), part.tensors, part.held, part.undecided
+            if kind not in self.limits:
+                self.limits[kind] = PartLimits.make(self.architecture, part.einsum, part.held, part.undecided)
+            self.least[part] = self.limits[kind].of(tuple(bound for _, bound in part.bounds))
+        return self.price.value(*self.least[part])
+
+    def bound(self, part: PartProblem, capacity: int) -> Value:
+        """Value that no mapping of a part falls below; more room never makes it larger."""
+        least = self.limit(part)
+        for each in self.found.get(part, ()):
+            known = each.fitting(self.price, capacity) if each.proved else None
+            if known is not None:
+                return self.price.of(known)
+            if each.capacity >= capacity:
+                its = self.price.of(each.best(self.price)[0]) if each.proved else self.price.value(*each.least)
+                least = max(least, (its[0], least[1]))
+        return least
+
+    def solve(self, part: PartProblem, capacity: int) -> None:
+        """Map a part, with all of the fusing level at first: the answer often does for less; see `map_part`."""
+        level = self.architecture.levels[part.held.level]
+        whole = level.rooms.get("", 0)
+        several = self.found.setdefault(part, [])
+        room = capacity if several else whole
+        price = None if self.fronts else self.price
+        answer = map_part(self.architecture, part.einsum, part.held, room, price, part.rules, self.prove_until)
+        self.solved += 1
+        if answer is None:
+            self.impossible[part] = max(room, self.impossible.get(part, -1))
+            return
+        self.nodes += answer.nodes
+        self.stop = self.stop if answer.proved else answer.stop
+        several.append(answer)
