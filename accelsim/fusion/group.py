@@ -280,10 +280,11 @@ def _through(layers: Sequence[Einsum], link: Link, layer: int, name: str) -> lis
 
 
 def _mover(layer: Einsum, rank: TiedRank) -> str | None:
-    """The one dimension of a reader that moves it along a rank: the others are a window."""
+    """The one dimension of a reader that moves it along a rank: the others are a window. One that it sums has none."""
     outer = [dim for dim, _ in rank.terms if dim in layer.output.dims]
     if not outer and len(rank.terms) == 1:
-        return rank.terms[0][0]
+        (dim, factor), exact = rank.terms[0], rank.box == rank.extent and not rank.before
+        return dim if factor == 1 and exact else None
     return outer[0] if len(outer) == 1 else None
 
 
