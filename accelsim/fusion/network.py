@@ -176,7 +176,7 @@ class NetworkSearch:
                 (arriving if layer in border.leaving else inner).add(einsum.output.name)
             part = LayerPart(layer, tuple(bounds.values()), frozenset(arriving), frozenset(inner) | again)
             held = held_by(group, part, ways.level)
-            problem = PartProblem(tuple(bounds.items()), einsum.tensors, held, NO_RULES, again)
+            problem = PartProblem(tuple(bounds.items()), einsum.tensors, held, NO_RULES, again, tuple(bounds.values()))
             costs.append(self.solutions.limit(problem))
         return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
 

@@ -225,13 +225,14 @@ def without_held(result: Result, held: Held, names: list[str], capacity: int) ->
 class PartLimits:
     """Lower limits of the parts of one layer with the same held tensors; see `of`.
 
-    `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor, `outer`
-    storage words at the outermost level for each, `leak` energy [pJ] a cycle.
+    `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor: outside the
+    fusing level and into it, and further in. `outer` are storage words at the outermost level for each, `leak` energy
+    [pJ] a cycle.
     """
 
     einsum: Einsum
     each: float
-    words: tuple[float, ...]
+    words: tuple[tuple[float, float], ...]
     outer: tuple[int, ...]
     leak: float
     cycles: float
@@ -265,22 +266,25 @@ class PartLimits:
                 for i in (inmost, *may)
             ]
             each += float(min(words_pj))
-            a_word = 0.0
+            outside = inside = 0.0
             for i in sure:
                 per = float(c.word_parts[i, t].min()) / float(c.block[i])
-                if i != inmost:
-                    a_word += per * float(c.energy[i, t, action])
-                if i != sure[0] and not tensor.output:
-                    a_word += per * float(c.energy[i, t, BY_WRITE])
-            words.append(a_word)
+                read = per * float(c.energy[i, t, action]) if i != inmost else 0.0
+                fill = per * float(c.energy[i, t, BY_WRITE]) if i != sure[0] and not tensor.output else 0.0
+                outside += (read if i < at else 0.0) + (fill if i <= at else 0.0)
+                inside += (read if i >= at else 0.0) + (fill if i > at else 0.0)
+            words.append((outside, inside))
         for index in range(levels):
             leak += float(c.leak[index])  # one instance of each level is in use at least
         ports = tuple((int(n), int(time)) for n, time in c.bandwidth[0])
         outer = tuple(int(part) for part in c.word_parts[0].min(axis=1))
         return cls(einsum, each, tuple(words), outer, leak, int(c.mac_cycles[0]) / macs, ports)
 
-    def of(self, bounds: tuple[int, ...]) -> tuple[float, int]:
-        """Energy [pJ] and cycles that no mapping of a part with these bounds falls below."""
+    def of(self, bounds: tuple[int, ...], inner: float = 0.0) -> tuple[float, int]:
+        """Energy [pJ] and cycles that no mapping of a part with these bounds falls below.
+
+        `inner`: energy [pJ] a multiply-accumulate that the fusing level and all further in take at least, leakage too.
+        """
         part = Einsum(self.einsum.name, dict(zip(self.einsum.dims, bounds, strict=True)), self.einsum.tensors)
         touched = [touched_words(part, tensor) for tensor in part.tensors]
         moved = [n * each for n, each in zip(touched, self.outer, strict=True)]
@@ -288,8 +292,51 @@ class PartLimits:
         cycles = math.ceil(part.macs * self.cycles * (1 - 1e-12))
         for words, (rate, per) in zip((sum(moved), sum(moved) - written, written, sum(moved)), self.port, strict=True):
             cycles = max(cycles, -(-words * per // rate) if rate else 0)
-        energy = part.macs * self.each + sum(n * each for n, each in zip(touched, self.words, strict=True))
-        return (energy + self.leak * cycles) * (1 - 1e-11), cycles
+        outside = sum(n * each for n, (each, _) in zip(touched, self.words, strict=True))
+        inside = part.macs * self.each + sum(n * each for n, (_, each) in zip(touched, self.words, strict=True))
+        inside = max(inside + self.leak * cycles, part.macs * inner)
+        return (outside + inside) * (1 - 1e-11), cycles
+
+
+def inner_energy(
+    architecture: Architecture,
+    einsum: Einsum,
+    level: int,
+    names: frozenset[str],
+    rules: Constraints = NO_RULES,
+    deadline: float | None = None,
+) -> float:
+    """Energy [pJ] that a layer takes at least at the fusing level and further in, whatever happens outside.
+
+    `names`: tensors that the level has to keep. `rules`: of this level and those further in. `deadline`: when to end with
+    what is proved, by `time.monotonic`.
+    """
+    name, outer = architecture.levels[level].name, {each.name for each in architecture.levels[:level]}
+    entries = dict(architecture.energy.entries)
+    for (component, role, action), entry in architecture.energy.entries.items():
+        free = replace(entry, energy_pj=0.0)
+        if component in outer and action != "leak":
+            entries[component, role, action] = free
+        elif component == name and action == "write":
+            entries.setdefault((component, role, "update"), entry)
+            entries[component, role, action] = free
+    levels = [replace(each, bandwidth=None, read_bandwidth=None, write_bandwidth=None) for each in architecture.levels[: level + 1]]
+    levels[level] = replace(levels[level], drain_reads=False)
+    free_outside = replace(
+        architecture,
+        levels=(*levels, *architecture.levels[level + 1 :]),
+        energy=replace(architecture.energy, entries=entries),
+        sized={},
+    )
+    kept = [each for each in rules.levels if each.level != name]
+    its = rules.of(name)
+    asked = replace(rules, levels=(*kept, replace(its, keep=its.keep | names)))
+    space = MapSpace(encode(free_outside, einsum), asked)
+    budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - time.monotonic()))
+    try:
+        return max(0.0, _best(space, Price(1.0, 0.0), budget).least[0])
+    except NoValidMappingError:
+        return 0.0
 
 
 _ROUNDED = 1e-11
@@ -309,6 +356,7 @@ class PartProblem:
     held: Held
     rules: Constraints = NO_RULES
     undecided: frozenset[str] = frozenset()
+    whole: tuple[int, ...] = field(default=(), compare=False)  # bounds of its layer
 
     @property
     def einsum(self) -> Einsum:
@@ -330,7 +378,8 @@ class Solutions:
     found: dict[PartProblem, list[PartResult]] = field(default_factory=dict)
     impossible: dict[PartProblem, int] = field(default_factory=dict)
     limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
-    least: dict[PartProblem, tuple[float, int]] = field(default_factory=dict)
+    least: dict[tuple[PartProblem, bool], tuple[float, int]] = field(default_factory=dict)
+    inner: dict[tuple[object, ...], float] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
 
@@ -347,14 +396,37 @@ class Solutions:
         """Whether it is not known that no mapping fits."""
         return capacity > self.impossible.get(part, -1)
 
-    def limit(self, part: PartProblem) -> Value:
-        """Value that no mapping of a part falls below, nor all parts together that it may be cut into."""
-        if part not in self.least:
+    def limit(self, part: PartProblem, closed: bool = False) -> Value:
+        """Value that no mapping of a part falls below, nor all parts together that it may be cut into.
+
+        `closed`: one that does not fall where a part is made larger.
+        """
+        if (part, closed) not in self.least:
             kind = tuple(dim for dim, _ in part.bounds), part.tensors, part.held, part.undecided
             if kind not in self.limits:
                 self.limits[kind] = PartLimits.make(self.architecture, part.einsum, part.held, part.undecided)
-            self.least[part] = self.limits[kind].of(tuple(bound for _, bound in part.bounds))
-        return self.price.value(*self.least[part])
+            inner = 0.0 if closed else self._inner(part)
+            self.least[part, closed] = self.limits[kind].of(tuple(bound for _, bound in part.bounds), inner)
+        return self.price.value(*self.least[part, closed])
+
+    def _inner(self, part: PartProblem) -> float:
+        """Energy [pJ] a multiply-accumulate that the fusing level and all further in take at least.
+
+        Parts of equal bounds, run one after the other, are a mapping of what they make up, with free loops outside the
+        level, where nothing costs energy: no mapping of it takes less than the best one.
+        """
+        if not part.whole or self.price.energy == 0:
+            return 0.0
+        pairs = zip(part.bounds, part.whole, strict=True)
+        bounds = tuple((dim, whole if whole % bound == 0 else bound) for (dim, bound), whole in pairs)
+        outer = [level.name for level in self.architecture.levels[: part.held.level]]
+        rules = replace(part.rules, levels=tuple(each for each in part.rules.levels if each.level not in outer))
+        key = bounds, part.tensors, part.held.level, part.held.names - part.undecided, rules
+        if key not in self.inner:
+            einsum = Einsum("part", dict(bounds), part.tensors)
+            found = inner_energy(self.architecture, einsum, part.held.level, key[3], rules, self.prove_until)
+            self.inner[key] = found / einsum.macs
+        return self.inner[key]
 
     def bound(self, part: PartProblem, capacity: int) -> Value:
         """Value that no mapping of a part falls below; more room never makes it larger."""

@@ -118,8 +118,9 @@ class GroupSearch:
             if (held.names - undecided) & asked_of.of(self.at.name).bypass:
                 return None
             bounds = tuple(zip(einsum.dims, run.part.bounds, strict=True))
+            whole = tuple(self.group.needed[run.part.layer].values())
             items.append(
-                (run, PartProblem(bounds, einsum.tensors, held, asked_of, undecided), capacity - run.reserved)
+                (run, PartProblem(bounds, einsum.tensors, held, asked_of, undecided, whole), capacity - run.reserved)
             )
         return _Candidate(loops, rules, kept, options, tiling, items, self.group.before(halos))
 
@@ -240,7 +241,7 @@ def _bound(each: _Candidate, solutions: Solutions) -> Value:
     costs = []
     for run, part, room in each.parts:
         if part.undecided or run.part.layer in each.loose:
-            costs.append((run.count, solutions.limit(part)))
+            costs.append((run.count, solutions.limit(part, run.part.layer in each.loose)))
         elif solutions.fits(part, room):
             costs.append((run.count, solutions.bound(part, room)))
         else:
