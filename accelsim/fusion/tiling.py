@@ -361,8 +361,13 @@ def shares(group: Group, tiling: FusedTiling, link: Link) -> bool:
     return True
 
 
-def rooms(group: Group, tiling: FusedTiling, border: Border) -> list[Room]:
-    """Words that each link inside takes in the fusing level beside what the border takes."""
+def rooms(
+    group: Group, tiling: FusedTiling, border: Border, undecided: frozenset[Option] = frozenset()
+) -> list[Room]:
+    """Words that each link inside takes in the fusing level beside what the border takes.
+
+    `undecided`: halos that take no room, though nothing is asked of the layers before because of them.
+    """
     needs, dims = demands(group, tiling), {dim.name: dim for dim in group.dims}
     found = []
     for at, link in enumerate(group.inside):
@@ -374,7 +379,8 @@ def rooms(group: Group, tiling: FusedTiling, border: Border) -> list[Room]:
             dim = dims[loop.dim]
             name = dim.dims[link.producer or 0]
             moved.add(name)
-            halo = needs[loop.dim].halos[at] if loop.dim in tiling.retain[at] else 0
+            stays = loop.dim in tiling.retain[at] and ("halo", at, loop.dim) not in undecided
+            halo = needs[loop.dim].halos[at] if stays else 0
             sides.append((needs[loop.dim].tiles[at], halo, _whole(link, name)))
         names = [rank.producer for rank in link.readers[0].ranks if rank.producer not in moved]
         found.append(_nested(math.prod(_whole(link, name) for name in names), sides))
@@ -512,11 +518,7 @@ def _with_room(
 ) -> list[Run]:
     """Parts with the storage words that others leave them, and those that they take at least."""
     lean = replace(
-        tiling,
-        retain=tuple(
-            frozenset(d for d in kept if ("halo", at, d) not in undecided) for at, kept in enumerate(tiling.retain)
-        ),
-        shared=frozenset(at for at in tiling.shared if ("shared", at, "") not in undecided),
+        tiling, shared=frozenset(at for at in tiling.shared if ("shared", at, "") not in undecided)
     )
     resident: dict[tuple[int, str], int] = {}
     for part in counts:
@@ -527,7 +529,7 @@ def _with_room(
     reserved = [always] * len(group.layers)
     several = [
         (link, room, storage_words(group.layers[link.producer or 0].output, level))
-        for link, room in zip(group.inside, rooms(group, lean, border), strict=True)
+        for link, room in zip(group.inside, rooms(group, tiling, border, undecided), strict=True)
     ]
     for at, link in enumerate(group.shared):
         reader = link.readers[0]
