@@ -483,7 +483,8 @@ def _output(found: GroupResult, at: int) -> list[str]:
         lines.append(f"{name} stays in {tiling.level} as a whole")
     elif written is not None:
         room, bits = found.rooms[written], group.layers[at].output.bits
-        lines.append(f"{name} in {tiling.level}: {_tile_size(found, bits, room.live)}")
+        readers = listed(group.layers[reader.layer].name for reader in group.inside[written].readers)
+        lines.append(f"{name} in {tiling.level}: {_tile_size(found, bits, room.live)}, read by {readers}")
         lines += _halo(found, written, _tile_size(found, bits, room.between))
     if at in border.leaving:
         lines.append(f"{name} goes to {found.parts[0].result.levels[0].level}")
