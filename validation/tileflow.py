@@ -114,7 +114,9 @@ def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capaci
     Raises ValueError if the mapping is none of the part, or no valid one.
     """
     levels = tuple(
-        replace(nest, keep=nest.keep | (held.present if at == 0 else held.present - intermediates(held, level.keep, einsum)))
+        replace(
+            nest, keep=nest.keep | (held.present if at == 0 else held.present - intermediates(held, level.keep, einsum))
+        )
         if at < held.level
         else nest
         for at, (nest, level) in enumerate(zip(mapping.levels, architecture.levels, strict=False))
