@@ -254,10 +254,12 @@ def test_fuse__of_prime_bounds_has_layers_with_remainders_unless_they_are_fused(
     for more in ((), ("--mapspace", "even", "--factors", "perfect")):
         assert main(["fuse", "eyeriss", str(path), *more, "-o", str(folder)]) == 0
         text = " ".join(capsys.readouterr().out.split())
-        assert "optimal (proved) among even mappings with perfect factors: 1 group, " in text
-        assert ("unfused layers: best found of mappings with remainders, even and uneven" in text) == (not more)
         found.append(json.loads((folder / "fusion.json").read_text())["fusion"])
+        looked = f"{found[-1]['groups']} groups, {found[-1]['parts_mapped']} layer tiles"
+        assert f"optimal (proved) among even mappings with perfect factors: {looked}" in text
+        assert ("unfused layers: best found of mappings with remainders, even and uneven" in text) == (not more)
     wide, even = found
+    assert wide["groups"] > 0
     assert wide["unfused"]["energy_pj"] < 0.9 * even["unfused"]["energy_pj"]
     assert wide["totals"]["energy_pj"] <= min(wide["unfused"]["energy_pj"], even["totals"]["energy_pj"])
     assert wide["certificate"]["proved"]

@@ -205,7 +205,10 @@ def test_sizes__are_asked_for_by_the_names_of_the_model(run, tmp_path):
     names = [layer.name for layer in graph.layers]
     assert names == ["matmul_18", "add_20", norm.name, "matmul_22", "matmul_25", "add_27", "layernormalization_28"]
     link = next(link for link in graph.links if link.producer == names.index(norm.name))
-    assert [(names[each.layer], each.tensor) for each in link.readers] == [("matmul_22", "Inputs"), ("add_27", "Inputs1")]
+    assert [(names[each.layer], each.tensor) for each in link.readers] == [
+        ("matmul_22", "Inputs"),
+        ("add_27", "Inputs1"),
+    ]
     assert run("check", tmp_path / "net.yaml")[0] == 0
 
 
