@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import itertools
 import json
 import math
@@ -13,17 +14,17 @@ import pytest
 
 from accelsim import load_architecture, load_workload
 from accelsim.cli.main import main
-from accelsim.fusion.chain import find_lines
+from accelsim.fusion import fuse as fuse_all
+from accelsim.fusion import fuse_group
 from accelsim.fusion.network import NetworkSearch
 from accelsim.fusion.result import fusion_json
-from accelsim.fusion.search import Solutions, fuse_chain
-from accelsim.fusion.tiling import most_tilings
 from accelsim.results import Provenance, to_json
+from accelsim.results.cache import MapOptions
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.result import fusion_table, plot_fusion
-from tests.test_fusion import fuse
 
+fuse = functools.partial(fuse_all, options=MapOptions(uneven=False, imperfect=()))
 NETWORK = """
 workload:
   name: attention
@@ -51,14 +52,15 @@ def network(tmp_path, monkeypatch):
 
 
 def test_fuse__prints_what_is_fused_and_how(network, capsys):
-    """A head of 8 x 8 scores twice, 256 B, leaves no room in a buffer of 256 B: query rows are cut."""
-    assert main(["fuse", "two_level", network, "--set", SIZE]) == 0
+    """A head of 8 x 8 scores, 128 B, leaves no room in a buffer of 128 B: query rows are cut."""
+    assert main(["fuse", "two_level", network, "--set", "buffer=128 B"]) == 0
     text = capsys.readouterr().out
     assert "scores + soft_max + context" in text.replace("\n", " ")
-    assert "\noptimal (proved) among even mappings with perfect factors: 3 chains, " in text
+    assert "\noptimal (proved) among even mappings with perfect factors: 3 groups, " in text
     assert "for M in [0:" in text
     assert "for N" not in text
-    assert "> Outputs of soft_max in BUF:" in text
+    assert "> Outputs of soft_max in BUF: 64 B, read by context\n" in text
+    assert "> Outputs of context goes to DRAM\n" in text
 
 
 def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
@@ -85,7 +87,7 @@ def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
     [
         (["--chain", "scores,contxt"], "attention has no layer 'contxt'; did you mean 'context'?"),
         (["--chain", "scores,context"], "context does not read scores; it reads soft_max"),
-        (["--chain", "scores"], "a chain has two layers at least"),
+        (["--chain", "scores"], "fusing takes two layers at least"),
         (["--objective", "power"], "objective 'power' is unknown"),
     ],
 )
@@ -134,31 +136,100 @@ BLOCK = """
 workload:
   name: block
   layers:
-    - {name: before, gemm: {M: 6, N: 4, K: 2}}
-    - {name: up, from: before, gemm: {M: 6, N: 8, K: 4}}
-    - {name: down, from: up, gemm: {M: 6, N: 4, K: 8}}
+    - {name: before, gemm: {M: 24, N: 4, K: 2}}
+    - {name: up, from: before, gemm: {M: 24, N: 8, K: 4}}
+    - {name: down, from: up, gemm: {M: 24, N: 4, K: 8}}
     - name: sum
       from: {Inputs: down, Residual: before}
       einsum:
-        dims: {M: 6, N: 4}
+        dims: {M: 24, N: 4}
         tensors: {Inputs: [M, N], Residual: [M, N], Outputs: [M, N]}
         output: Outputs
 """
 
 
-def test_fuse__a_residual_sum_is_printed_and_kept(tmp_path, capsys):
-    """Tokens of 4 words between the first layer and the sum: they come from the memory once."""
-    path, folder = tmp_path / "block.yaml", tmp_path / "out"
-    path.write_text(BLOCK)
-    arguments = ["fuse", "two_level", str(path), "--set", "buffer=256 B"]
+@pytest.fixture
+def block(tmp_path, monkeypatch):
+    """Writes a file with a residual block of so many rows, and gives arguments that fuse it in a buffer."""
+
+    def arguments(rows, size):
+        path = tmp_path / "block.yaml"
+        path.write_text(BLOCK.replace("M: 24", f"M: {rows}"))
+        return ["fuse", "two_level", str(path), "--set", f"buffer={size} B"]
+
+    monkeypatch.setenv("ACCELSIM_CACHE", str(tmp_path / "cache"))
+    return arguments
+
+
+def test_fuse__a_residual_sum_is_printed_and_kept(block, tmp_path, capsys):
+    """Rows of 4 words between the first layer and the sum: they come from the memory once."""
+    folder, arguments = tmp_path / "out", [*block(24, 192), "--chain", "up,down,sum"]
     assert main([*arguments, "-o", str(folder)]) == 0
-    assert "> Inputs of up stays in BUF as Residual of sum: " in capsys.readouterr().out
+    assert "> Inputs of up stays in BUF as Residual of sum: 8 B\n" in capsys.readouterr().out
     found = json.loads((folder / "fusion.json").read_text())["fusion"]
     (fused,) = (each["fused"] for each in found["segments"] if each["fused"])
-    assert [fused["shortcut"][key] for key in ("tensor", "layer", "again")] == ["Inputs", "sum", "Residual"]
+    readers = [{"layer": "up", "tensor": "Inputs"}, {"layer": "sum", "tensor": "Residual"}]
+    assert fused["shared"] == [{"readers": readers, "words": 4, "halo_words": 0}]
+    assert fused["border"] == {"present": [], "staying": [], "leaving": ["sum"], "whole_words": 0}
+    assert fused["offchip_words"] == 2 * 24 * 4 + 2 * 4 * 8
     assert main([*arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert (json.loads(out)["fusion"], err) == (found, "")
+
+
+def test_fuse__an_output_that_two_read_is_printed_once_with_both(block, tmp_path, capsys):
+    """A row of `before` stays for `up` and the sum; only rows of `before`'s input and of the sum pass the memory."""
+    assert main([*block(24, 192), "-o", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert text.count("> Outputs of before in BUF: ") == 1
+    assert "> Outputs of before in BUF: 8 B, read by up, sum\n" in text
+    (segment,) = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]["segments"]
+    links = segment["fused"]["links"]
+    assert [each["producer"] for each in links] == ["before", "up", "down"]
+    assert links[0]["readers"] == [{"layer": "up", "tensor": "Inputs"}, {"layer": "sum", "tensor": "Residual"}]
+    assert [each["words"] for each in links] == [4, 8, 4]
+    assert segment["totals"]["offchip_words"] == 24 * (2 + 4) + 2 * 4 + 4 * 8 + 8 * 4
+
+
+def test_fuse__whole_tensors_that_stay_between_groups_are_printed(block, tmp_path, capsys):
+    """All fits: 6 rows of 4, 8 and 4 words; a layer by itself is a group while a whole tensor lies in the buffer."""
+    assert main([*block(6, 256), "-o", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("block on two_level: 4 fused groups, ")
+    assert "\nbefore  1 step at BUF; " in text
+    assert "\nResidual of sum lies in BUF as a whole\nwhole tensors take 96 B of BUF\n" in text
+    assert "\n> Outputs of before stays in BUF as a whole\n" in text
+    found = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]
+    borders = {each["layers"][0]: each["fused"]["border"] for each in found["segments"]}
+    sum_reads = [{"layer": "sum", "tensor": "Inputs"}, {"layer": "sum", "tensor": "Residual"}]
+    assert borders == {
+        "before": {"present": [], "staying": ["before"], "leaving": [], "whole_words": 6 * 4},
+        "up": {
+            "present": [{"layer": "up", "tensor": "Inputs"}],
+            "staying": ["up"], "leaving": [], "whole_words": 6 * (4 + 8),
+        },
+        "down": {
+            "present": [{"layer": "down", "tensor": "Inputs"}],
+            "staying": ["down"], "leaving": [], "whole_words": 6 * (4 + 8 + 4),
+        },
+        "sum": {"present": sum_reads, "staying": [], "leaving": ["sum"], "whole_words": 6 * (4 + 4)},
+    }  # fmt: skip
+    assert found["totals"]["offchip_words"] == 6 * (2 + 4) + 2 * 4 + 4 * 8 + 8 * 4
+
+
+def test_fuse__loops_over_a_sum_say_where_partial_sums_are(block, tmp_path, capsys):
+    """In 64 B there is no room for a row of `up` beside weights: its words are made one by one and added up."""
+    assert main([*block(6, 64), "--chain", "up,down", "-o", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert "for K in [0:8): 1 of 8 K that down sums\n" in text
+    assert "K 8 in 8 steps\n" in text
+    assert "> partial sums stay in BUF\n" in text
+    (segment,) = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]["segments"]
+    parts = segment["fused"]["parts"]
+    assert [part["sums"] for part in parts if part["layer"] == "down"] == [[{"dim": "K", "steps": 8}]]
+    assert all(part["sums"] == [] for part in parts if part["layer"] == "up")
+    assert not any(part["streams"] for part in parts)
+    assert {"layer": "down", "tensors": ["Outputs"]} in segment["fused"]["resident"]
 
 
 def _kinds(value: object) -> set[type]:
@@ -183,10 +254,12 @@ def test_fuse__of_prime_bounds_has_layers_with_remainders_unless_they_are_fused(
     for more in ((), ("--mapspace", "even", "--factors", "perfect")):
         assert main(["fuse", "eyeriss", str(path), *more, "-o", str(folder)]) == 0
         text = " ".join(capsys.readouterr().out.split())
-        assert "optimal (proved) among even mappings with perfect factors: 1 chain, " in text
-        assert ("unfused layers: best found of mappings with remainders, even and uneven" in text) == (not more)
         found.append(json.loads((folder / "fusion.json").read_text())["fusion"])
+        looked = f"{found[-1]['groups']} groups, {found[-1]['parts_mapped']} layer tiles"
+        assert f"optimal (proved) among even mappings with perfect factors: {looked}" in text
+        assert ("unfused layers: best found of mappings with remainders, even and uneven" in text) == (not more)
     wide, even = found
+    assert wide["groups"] > 0
     assert wide["unfused"]["energy_pj"] < 0.9 * even["unfused"]["energy_pj"]
     assert wide["totals"]["energy_pj"] <= min(wide["unfused"]["energy_pj"], even["totals"]["energy_pj"])
     assert wide["certificate"]["proved"]
@@ -197,7 +270,7 @@ def test_fuse__of_prime_bounds_has_layers_with_remainders_unless_they_are_fused(
 @pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
 @pytest.mark.parametrize("steps", [0, 3, 33])
 def test_fuse__stopped_at_any_time_is_written(network, tmp_path, monkeypatch, objective, steps):
-    """The clock that a chain looks at runs out after some steps; what is written then holds nothing of NumPy."""
+    """The clock that a group looks at runs out after some steps; what is written then holds nothing of NumPy."""
     times = itertools.chain([0.0] * steps, itertools.repeat(1e9))
     monkeypatch.setattr("accelsim.fusion.search.time", SimpleNamespace(monotonic=lambda: next(times)))
     machine, workload = load_architecture("two_level", {"buffer": "256 B"}), load_workload(network)
@@ -208,14 +281,13 @@ def test_fuse__stopped_at_any_time_is_written(network, tmp_path, monkeypatch, ob
 
 
 def test_fuse__after_a_signal_writes_what_it_has(network, tmp_path, monkeypatch, capsys):
-    """The signal comes as the first chain is looked at, when every layer has a mapping of its own."""
-    looked = Solutions.fused_tilings
+    """The signal comes as the first group is looked at, when every layer has a mapping of its own."""
 
-    def signalled(*given):
+    def signalled(*given, **options):
         monkeypatch.setattr(stopping._STATE, "number", 15)
-        return looked(*given)
+        return fuse_group(*given, **options)
 
-    monkeypatch.setattr(Solutions, "fused_tilings", signalled)
+    monkeypatch.setattr("accelsim.fusion.network.fuse_group", signalled)
     assert main(["fuse", "two_level", network, "--set", SIZE, "-o", str(tmp_path / "out"), "--json"]) == 143
     found = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]
     assert found["stop"] == "interrupted"
@@ -260,41 +332,31 @@ def test_fuse__takes_constraints(network, tmp_path, capsys):
     assert "says nothing of the parts in which fused layers run" in capsys.readouterr().err
 
 
-@pytest.fixture
-def few(network, monkeypatch):
-    """Only rows of two layers have few fused tilings; how many."""
-    (line,) = find_lines(load_workload(network)).lines
-    found = max(most_tilings(line.chain(0, 2)), most_tilings(line.chain(1)))
-    assert 1 < found < most_tilings(line.chain())
-    monkeypatch.setattr("accelsim.fusion.network.FEW_TILINGS", found)
-    return found
-
-
-def test_fuse__looks_at_rows_of_few_tilings_first(network, few, monkeypatch):
+def test_fuse__looks_at_groups_of_few_layers_first(network, monkeypatch):
     """So that there is an answer early; what is found later is better."""
     many = []
 
-    def looked(machine, chain, *given, **options):
-        many.append(most_tilings(chain) > few)
-        return fuse_chain(machine, chain, *given, **options)
+    def looked(machine, group, *given, **options):
+        many.append(len(group.layers))
+        return fuse_group(machine, group, *given, **options)
 
-    monkeypatch.setattr("accelsim.fusion.network.fuse_chain", looked)
+    monkeypatch.setattr("accelsim.fusion.network.fuse_group", looked)
     fuse(load_architecture("two_level", {"buffer": "256 B"}), load_workload(network), workers=1)
-    assert set(many) == {False, True}
+    assert set(many) == {1, 2, 3}
     assert many == sorted(many)
 
 
 @pytest.mark.parametrize("objective", ["energy", "edp"])
-def test_fuse__late_in_long_rows_has_the_best_of_short_ones(network, few, monkeypatch, objective):
+def test_fuse__late_in_large_groups_has_the_best_of_small_ones(network, monkeypatch, objective):
     machine, workload, late = load_architecture("two_level", {"buffer": "256 B"}), load_workload(network), []
     asked = {"objective": objective, "workers": 1}
     short, sure = fuse(machine, workload, longest=2, **asked), fuse(machine, workload, **asked)
 
-    def looked(machine, chain, *given, **options):
-        late.extend([True] if most_tilings(chain) > few else [])
-        return (None, -math.inf) if late else fuse_chain(machine, chain, *given, **options)
+    def looked(machine, group, *given, **options):
+        late.extend([True] if len(group.layers) > 2 else [])
+        return (None, -math.inf) if late else fuse_group(machine, group, *given, **options)
 
-    monkeypatch.setattr("accelsim.fusion.network.fuse_chain", looked)
+    monkeypatch.setattr("accelsim.fusion.network.fuse_group", looked)
     monkeypatch.setattr(NetworkSearch, "is_late", lambda _: bool(late))
     found = fuse(machine, workload, **asked)
     assert late

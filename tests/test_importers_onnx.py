@@ -12,7 +12,7 @@ import pytest
 from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_attention, mobilenet_v2, resnet50
 
 import accelsim.importers.onnx_shapes
-from accelsim.fusion.chain import Shortcut, find_lines
+from accelsim.fusion.graph import find_graphs
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.library import MOST_MODEL_BYTES
 from accelsim.inputs.workload_reader import load_workload
@@ -201,9 +201,14 @@ def test_sizes__are_asked_for_by_the_names_of_the_model(run, tmp_path):
     assert load_workload(tmp_path / "net.yaml").layers == again.layers
     norm = next(layer for layer in again.layers if layer.name == "layernormalization_21")
     assert (norm.dims, norm.whole) == ({"M": 16, "N": 768}, {"N"})  # tokens by tokens, each as a whole
-    line = next(line for line in find_lines(again).lines if line.layers[-1].name == "layernormalization_28")
-    assert [layer.name for layer in line.layers[:3]] == ["matmul_22", "matmul_25", "add_27"]
-    assert line.shortcut == Shortcut("Inputs", 2, "Inputs1")
+    graph = next(graph for graph in find_graphs(again).graphs if graph.layers[-1].name == "layernormalization_28")
+    names = [layer.name for layer in graph.layers]
+    assert names == ["matmul_18", "add_20", norm.name, "matmul_22", "matmul_25", "add_27", "layernormalization_28"]
+    link = next(link for link in graph.links if link.producer == names.index(norm.name))
+    assert [(names[each.layer], each.tensor) for each in link.readers] == [
+        ("matmul_22", "Inputs"),
+        ("add_27", "Inputs1"),
+    ]
     assert run("check", tmp_path / "net.yaml")[0] == 0
 
 

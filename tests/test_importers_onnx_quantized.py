@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 from onnx_models import Graph, resnet50
 
-from accelsim.fusion.chain import find_lines
+from accelsim.fusion.graph import find_graphs
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
 from tests.conftest import REPOSITORY
@@ -221,7 +221,7 @@ def test_recurrent__layers_have_the_products_of_each_step(load_onnx, kind, gates
         *((f"cell{part}_state", f"cell{part}_gates", "Inputs2") for part in parts),
         *((f"cell{part}_gates", "after", "Inputs") for part in parts),
     }
-    assert sum(line.repeat * len(line.layers) for line in find_lines(network).lines) == many * (1 + 5 + 5) + 1
+    assert sum(graph.repeat * len(graph.layers) for graph in find_graphs(network).graphs) == many * (1 + 5 + 5) + 1
 
 
 def test_recurrent__layers_may_give_their_last_state_and_begin_with_one(load_onnx):

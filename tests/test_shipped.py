@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.fusion.chain import find_lines
+from accelsim.fusion.graph import find_graphs
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
@@ -68,7 +68,7 @@ def test_workloads__no_layer_stands_twice(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "lines"),
+    ("name", "graphs"),
     [
         (
             "resnet50",
@@ -80,16 +80,16 @@ def test_workloads__no_layer_stands_twice(path):
         ("googlenet", {"i3b_1x1": 1, "i3b_1x1 i3b_3x3": 1, "i4b_5x5_reduce i4b_5x5": 2}),
         ("bert_base", {"attention_scores attention_context": 12, "attention_output feed_forward_1 feed_forward_2": 12}),
         ("gpt2_decode", {"attention_scores attention_context": 12}),
-        ("llama", {"attention_scores attention_context": 32}),
+        ("llama", {"attention_scores attention_context": 32, "attention_output gate up down": 31}),
     ],
 )
-def test_networks__name_the_chains_that_can_be_fused(name, lines):
-    """Blocks of ResNet run 3, 4, 6 and 3 times, the first of each by itself; sums and pooling end a chain."""
+def test_networks__name_the_layers_that_can_be_fused(name, graphs):
+    """Blocks of ResNet run 3, 4, 6 and 3 times, the first of each by itself; sums and pooling end a graph."""
     network = load_workload(name)
-    found = {" ".join(layer.name for layer in line.layers): line.repeat for line in find_lines(network).lines}
+    found = {" ".join(layer.name for layer in graph.layers): graph.repeat for graph in find_graphs(network).graphs}
 
-    assert {line: found.get(line) for line in lines} == lines
-    assert sum(len(line.split()) * repeat for line, repeat in found.items()) == sum(e.repeat for e in network.layers)
+    assert {names: found.get(names) for names in graphs} == graphs
+    assert sum(len(names.split()) * repeat for names, repeat in found.items()) == sum(e.repeat for e in network.layers)
 
 
 @pytest.mark.parametrize("path", ARCHITECTURES, ids=stem)

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.fusion.chain import make_chain
-from accelsim.fusion.search import Held, encode_part, held_by, intermediates, part_space
-from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
+from accelsim.fusion.graph import make_graph
+from accelsim.fusion.group import make_group
+from accelsim.fusion.parts import Held, encode_part, held_by, intermediates, part_space
+from accelsim.fusion.tiling import FusedLoop, FusedTiling, free_border, runs
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
@@ -113,7 +114,9 @@ def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capaci
     Raises ValueError if the mapping is none of the part, or no valid one.
     """
     levels = tuple(
-        replace(nest, keep=nest.keep | (held.free if at == 0 else held.free - intermediates(held, level.keep, einsum)))
+        replace(
+            nest, keep=nest.keep | (held.present if at == 0 else held.present - intermediates(held, level.keep, einsum))
+        )
         if at < held.level
         else nest
         for at, (nest, level) in enumerate(zip(mapping.levels, architecture.levels, strict=False))
@@ -126,20 +129,20 @@ def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capaci
 
 
 def evaluate_pair(row: FusedGemms) -> FusedCycles:
-    """Time the parts of a fused chain: each product of each tile of C, on a machine with ramps and ports."""
+    """Time the parts of a fused group: each product of each tile of C, on a machine with ramps and ports."""
     machine, b = _machine(), row.bounds
     shapes = {"AB": {"M": b["M"], "N": b["L"], "K": b["K"]}, "CD": {"M": b["M"], "N": b["N"], "K": b["L"]}}
     first, second = (replace(gemm(bounds, 16, 16), name=name) for name, bounds in shapes.items())
-    chain = make_chain((first, second), ("Inputs",))
+    group = make_group(make_graph((first, second), [(0, 1, "Inputs")]), (0, 1))
     steps = b["M"] // row.rows
     loops = (FusedLoop("M", steps, row.rows),) if steps > 1 else ()
     tiling = FusedTiling("SRAM", loops, (frozenset(),), (frozenset(), frozenset()))
     cycles = [0, 0]
-    for run in runs(chain, tiling, machine.levels[1]):
-        einsum = run.part.einsum(chain)
+    for run in runs(group, tiling, free_border(group), machine.levels[1]):
+        einsum = run.part.einsum(group)
         room = machine.levels[1].rooms[""] - run.reserved
         try:
-            result = evaluate_part(machine, einsum, held_by(chain, run.part, 1), room, _mapping(einsum))
+            result = evaluate_part(machine, einsum, held_by(group, run.part, 1), room, _mapping(einsum))
         except ValueError as error:
             raise AccelsimError(f"{row.where}: {einsum.name}: {error}") from None
         cycles[run.part.layer] += run.count * result.cycles

@@ -219,7 +219,7 @@ class FusionResult(Shown):
 
     energy_pj: float = of("found.totals.energy_pj", "Energy of a run, fused [pJ].")
     cycles: int = of("found.totals.cycles", "Latency of a run, fused [cycles].")
-    segments: Any = of("found.segments", "Rows of layers: fused, or one layer that is not.")
+    segments: Any = of("found.segments", "Layers in groups: fused, or one layer that is not.")
     certificate: Any = of("found.certificate", "What is proved.")
     stopped_by: str = of("found.stop", "Why the search ended.")
 

@@ -256,18 +256,18 @@ def fuse(
     cache: bool = True,
     on_progress: OnProgress | None = None,
 ) -> FusionResult:
-    """Find which consecutive layers of a network to fuse, at which level and with which tiles.
+    """Find which layers of a network to fuse, at which level and with which tiles.
 
     Parameters
     ----------
     objective : str
         `energy`, `cycles`, `edp`, or a product such as `energy^2*cycles`, of the sums over the network.
     chain : list of str, optional
-        Fuse these layers only, which follow each other.
+        Fuse these layers only, in an order in which they run; each reads one before it.
     longest : int, optional
-        Layers of a fused chain, at most.
+        Layers of a fused group, at most.
     mapspace, factors
-        As for `accelsim.map`, of layers that are not fused; parts of fused chains have even mappings with perfect
+        As for `accelsim.map`, of layers that are not fused; parts of fused groups have even mappings with perfect
         factors.
     arch, workload, params, constraints, time_limit, jobs, cache, on_progress
         As for `accelsim.map`.

@@ -232,7 +232,7 @@ def _say_why_not(unmapped: dict[str, str]) -> None:
 
 
 def fuse_command(arguments: argparse.Namespace) -> int:
-    """Find the chains of layers to fuse, and print them with their gain."""
+    """Find the groups of layers to fuse, and print them with their gain."""
     from accelsim.api.networks import fuse_problem
 
     problem = spec.read(argparse.Namespace(**vars(arguments), layer=None))

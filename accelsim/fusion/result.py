@@ -1,4 +1,4 @@
-"""What was found about fusion: of a chain, of a row of layers, of a network, also as JSON; and what is made small.
+"""What was found about fusion: of a group, of a segment, of a network, also as JSON; and what is made small.
 
 A product energy^a * cycles^b is quasi-concave: over any convex set it is least at a corner. So the least product of all
 that a network can take lies at a corner of the convex hull of these points, and each corner is the least sum of energy
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
-from accelsim.fusion.graph import Apart
+from accelsim.fusion.graph import Apart, Link
 from accelsim.fusion.group import Group
 from accelsim.fusion.tiling import Border, FusedTiling, LayerPart, Room, rooms, shared_room
 from accelsim.inputs.objective import Objective
@@ -204,20 +204,21 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A row of layers of a line: fused, or one layer that is not.
+    """Layers of a graph that run as a group, in one fusing level, or one layer by itself.
 
     Attributes
     ----------
     layers : tuple of Einsum
     repeat : int
-        How often the network has it, rows that are `alike` included.
+        How often the network has it, segments that are `alike` included.
     alone : tuple of Result
         Each layer mapped by itself, as it is best where nothing is fused.
     mapping : Result or None
         Of a layer that is not fused.
     fused : GroupResult or None
+        Of one layer where whole tensors lie in the fusing level while it runs.
     alike : tuple
-        Names of the layers of equal rows, and how often the network has each of these.
+        Names of the layers of equal segments, and how often the network has each of these.
     """
 
     layers: tuple[Einsum, ...]
@@ -241,7 +242,7 @@ class Segment:
 
 
 def sum_totals(several: Sequence[tuple[int, Totals | Result]]) -> Totals:
-    """Totals of rows or mappings, each as often as it is counted."""
+    """Totals of segments or mappings, each as often as it is counted."""
     return Totals(
         math.fsum(n * each.energy_pj for n, each in several),
         sum(n * each.cycles for n, each in several),
@@ -257,11 +258,11 @@ class FusedNetwork:
     Attributes
     ----------
     segments : tuple of Segment
-        All layers, each run in one segment, in the order of the lines.
+        All layers, each run in one segment, in the order of the graphs.
     certificate : Certificate
         Of the objective of all segments together, among even mappings with perfect factors.
     apart : tuple of Apart
-        Neighbours that cannot be fused, and why.
+        Layers of which one reads the other and that cannot be fused, and why.
     why_not : str
         Why nothing can be fused; empty if something can.
     inferred : bool
@@ -269,7 +270,7 @@ class FusedNetwork:
     chain : tuple of str
         The layers that alone were looked at; none: all.
     longest : int or None
-        Layers that a fused chain has at most.
+        Layers that a group has at most.
     stop : str
         `exhausted`, `timeout`, `interrupted` or `memory` (the tables of a search would not fit).
     groups, solved : int
@@ -351,36 +352,49 @@ def _segment(segment: Segment) -> dict[str, Any]:
         "alike": [{"layers": list(names), "repeat": repeat} for names, repeat in segment.alike],
         "totals": totals_json(segment.totals),
         "unfused": totals_json(segment.unfused),
-        "fused": None if segment.fused is None else chain_json(segment.fused),
+        "fused": None if segment.fused is None else group_json(segment.fused),
         "mapping": None if segment.mapping is None else result_json(segment.mapping),
     }
 
 
-def chain_json(found: GroupResult) -> dict[str, Any]:
-    """A fused chain as plain values."""
-    tiling = found.tiling
+def group_json(found: GroupResult) -> dict[str, Any]:
+    """A fused group as plain values; words of a link are its own, those of whole tensors storage words of the level."""
+    group, tiling, border = found.group, found.tiling, found.border
+    names = [layer.name for layer in group.layers]
     return {
         "level": tiling.level,
         "loops": [{"dim": loop.dim, "steps": loop.steps, "tile": loop.tile} for loop in tiling.loops],
-        "intermediates": [
+        "links": [
             {
-                "producer": producer.name,
-                "consumer": consumer.name,
-                "tensor": link.tensor,
+                "producer": names[link.producer],
+                "tensor": group.layers[link.producer].output.name,
+                "readers": _readers(found, link),
                 "retained": sorted(kept),
                 "words": room.live,
                 "halo_words": room.between,
             }
-            for producer, consumer, link, kept, room in zip(
-                found.chain.layers, found.chain.layers[1:], found.chain.links, tiling.retain, found.rooms, strict=False
-            )
+            for link, kept, room in zip(group.inside, tiling.retain, found.rooms, strict=True)
+            if link.producer is not None
+        ],
+        "shared": [
+            {
+                "readers": _readers(found, group.shared[at]),
+                "words": found.shared(at).live,
+                "halo_words": found.shared(at).between,
+            }
+            for at in sorted(tiling.shared)
         ],
         "resident": [
-            {"layer": layer.name, "tensors": sorted(names)}
-            for layer, names in zip(found.chain.layers, tiling.resident, strict=True)
-            if names
+            {"layer": name, "tensors": sorted(tensors)}
+            for name, tensors in zip(names, tiling.resident, strict=True)
+            if tensors
         ],
-        "shortcut": _shortcut(found),
+        "border": {
+            "present": [{"layer": names[at], "tensor": tensor} for at, tensor in sorted(border.present)],
+            "staying": [names[at] for at in sorted(border.staying)],
+            "leaving": [names[at] for at in sorted(border.leaving)],
+            "whole_words": border.taken,
+        },
         **asdict(found.totals),
         "price": asdict(found.price),
         "certificate": certificate_json(found.certificate),
@@ -388,10 +402,12 @@ def chain_json(found: GroupResult) -> dict[str, Any]:
         "tilings": found.tilings,
         "parts": [
             {
-                "layer": found.chain.layers[part.part.layer].name,
+                "layer": names[part.part.layer],
                 "count": part.count,
                 "fetches": sorted(part.part.arriving),
                 "finds": sorted(part.part.present),
+                "sums": [{"dim": dim, "steps": steps} for dim, steps in part.part.sums],
+                "streams": sorted(part.part.streamed),
                 "reserved_words": part.reserved,
                 "result": result_json(part.result),
             }
@@ -400,15 +416,6 @@ def chain_json(found: GroupResult) -> dict[str, Any]:
     }
 
 
-def _shortcut(found: GroupResult) -> dict[str, Any] | None:
-    """What the first layer reads and keeps for a later one."""
-    shortcut = found.chain.shortcut
-    if shortcut is None or not found.tiling.shortcut:
-        return None
-    return {
-        "tensor": shortcut.tensor,
-        "layer": found.chain.layers[shortcut.layer].name,
-        "again": shortcut.again,
-        "words": found.shortcut.live,
-        "halo_words": found.shortcut.between,
-    }
+def _readers(found: GroupResult, link: Link) -> list[dict[str, str]]:
+    """Who reads a link, and as which tensor."""
+    return [{"layer": found.group.layers[reader.layer].name, "tensor": reader.tensor} for reader in link.readers]

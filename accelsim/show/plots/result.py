@@ -1,4 +1,4 @@
-"""Figures of mappings: energy by component and tensor, reuse, cycles; layers of a network, and fused chains."""
+"""Figures of mappings: energy by component and tensor, reuse, cycles; layers of a network, and fused groups."""
 
 from __future__ import annotations
 
@@ -301,10 +301,10 @@ _COLOURS = ("#56B4E9", "#CC79A7", "#F0E442", "#D55E00", "#000000", "#777777")
 """Of storage levels and their networks, outermost first: Okabe-Ito without the colours of tensors."""
 _COMPUTE = "#BBBBBB"
 _MOST = 8
-"""Chains that are drawn, those that save most."""
+"""Groups that are drawn, those that save most."""
 _WIDTH, _PAIRED = 0.8, 0.38
 _SIDES = {False: -0.5 * (_PAIRED + 0.04), True: 0.5 * (_PAIRED + 0.04)}
-"""Where the bar of a chain stands: unfused to the left, fused to the right."""
+"""Where the bar of a group stands: unfused to the left, fused to the right."""
 
 
 def network_table(results: Sequence[tuple[int, Result]]) -> list[dict[str, Any]]:
@@ -407,10 +407,10 @@ def _frame_bars(ax: Axes, names: Sequence[str], step: int = 1, most: int = 5, ro
 
 
 def fusion_table(found: FusedNetwork) -> list[dict[str, Any]]:
-    """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, off-chip words; all runs."""
+    """Rows of `plot_fusion`: energy [pJ] of each group by component, fused and not, off-chip words; all runs."""
     return [
         {
-            "chain": " …\n".join(dict.fromkeys((segment.layers[0].name, segment.layers[-1].name))),
+            "group": " …\n".join(dict.fromkeys((segment.layers[0].name, segment.layers[-1].name))),
             "fused": fused,
             "component": component,
             "energy_pj": segment.repeat * energy_pj,
@@ -423,7 +423,7 @@ def fusion_table(found: FusedNetwork) -> list[dict[str, Any]]:
 
 
 def _drawn(found: FusedNetwork) -> list[Segment]:
-    """The fused chains that save most energy or cycles; where none is fused, all segments."""
+    """The fused groups that save most energy or cycles; where none is fused, all segments."""
     if not found.fused:
         return list(found.segments)[:_MOST]
     most = sorted(found.fused, key=lambda s: s.repeat * (s.totals.energy_pj - s.unfused.energy_pj))[:_MOST]
@@ -437,32 +437,32 @@ def _results(segment: Segment, *, fused: bool) -> list[tuple[int, Result]]:
 
 
 def plot_fusion(found: FusedNetwork, ax: Axes | None = None) -> Axes:
-    """Draw each fused chain beside its layers by themselves: energy stacked by level, and words at the outermost level.
+    """Draw each fused group beside its layers by themselves: energy stacked by level, and words at the outermost level.
 
     The axes have one inset axes for the energy and one for the words (`ax.child_axes`).
     """
     with drawing(ax, 4.8) as ax:
         rows = fusion_table(found)
-        chains = list(dict.fromkeys(row["chain"] for row in rows))
+        groups = list(dict.fromkeys(row["group"] for row in rows))
         drawn = {row["component"] for row in rows if row["energy_pj"]}
         above, below, colours = _panels(ax, 0.53, 0.4, found.segments[0].alone[0], drawn)
-        spent = {shift: [_of_chain(rows, chain, fused) for chain in chains] for fused, shift in _SIDES.items()}
+        spent = {shift: [_of_group(rows, group, fused) for group in groups] for fused, shift in _SIDES.items()}
         _draw_energy(above, spent, _PAIRED, colours)
-        words = {(row["chain"], row["fused"]): row["offchip_words"] for row in rows}
+        words = {(row["group"], row["fused"]): row["offchip_words"] for row in rows}
         for fused, shift in _SIDES.items():
-            heights = [words[chain, fused] for chain in chains]
-            places = [at + shift for at in range(len(chains))]
+            heights = [words[group, fused] for group in groups]
+            places = [at + shift for at in range(len(groups))]
             below.bar(places, heights, _PAIRED, color="#777777" if fused else "#CCCCCC")
         below.set_ylabel("off-chip words")
         short_ticks(below.yaxis)
-        _frame_bars(below, chains, most=4, rotation=0 if len(chains) <= 4 else 90)
+        _frame_bars(below, groups, most=4, rotation=0 if len(groups) <= 4 else 90)
         gain = ratio(found.unfused.energy_pj, found.totals.energy_pj)
         what = f"left unfused, right fused; gain in energy {times(gain)} in all"
         left_out = len(found.fused) - len(_drawn(found)) if found.fused else 0
-        chosen = [f"{len(chains)} of {len(found.fused)} chains drawn: those that save most"] if left_out else []
+        chosen = [f"{len(groups)} of {len(found.fused)} groups drawn: those that save most"] if left_out else []
         put_title(ax, f"{found.workload} on {found.architecture}", what, *chosen, legend=True)
     return ax
 
 
-def _of_chain(rows: Sequence[Mapping[str, Any]], chain: str, fused: bool) -> dict[str, float]:
-    return {r["component"]: r["energy_pj"] for r in rows if r["chain"] == chain and r["fused"] == fused}
+def _of_group(rows: Sequence[Mapping[str, Any]], group: str, fused: bool) -> dict[str, float]:
+    return {r["component"]: r["energy_pj"] for r in rows if r["group"] == group and r["fused"] == fused}

@@ -11,9 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from accelsim.designs.soc import Assigned, layer_rows
-from accelsim.fusion.chain import Shortcut
-from accelsim.fusion.result import ChainResult, FusedNetwork, FusedPart, Segment
-from accelsim.fusion.tiling import Room
+from accelsim.fusion.result import FusedNetwork, FusedPart, GroupResult, Segment
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
@@ -234,24 +232,24 @@ _MOST_APART = 6
 
 
 def fusion_report(found: FusedNetwork) -> Iterator[Piece]:
-    """Which chains to fuse and what they gain, and below it each fused loop nest."""
+    """Which layers to fuse and what that gains, and below it each fused loop nest."""
     yield from brief(found)
     yield from map(dim, _notes(found))
     for segment in found.fused:
-        yield from _chain(segment)
+        yield from _group(segment)
 
 
 def fusion_line(found: FusedNetwork) -> str:
     """Fused layers and their gain, in a line."""
     gain = times(ratio(found.unfused.energy_pj, found.totals.energy_pj))
     names = [", ".join(layer.name for layer in segment.layers) for segment in found.fused]
-    fused = f"fusing {names[0]}" if len(names) == 1 else f"{len(names)} fused chains"
+    fused = f"fusing {names[0]}" if len(names) == 1 else f"{len(names)} fused groups"
     said = f"{fused}, {gain} less energy" if names else "nothing fused"
     return f"{found.workload} on {found.architecture}: {said}"
 
 
 def brief(found: FusedNetwork) -> Iterator[Piece]:
-    """Which chains to fuse, what they gain, and what is proved."""
+    """Which layers to fuse, what that gains, and what is proved."""
     yield bold(fusion_line(found))
     yield from _summary(found)
     yield from _gains(found)
@@ -296,7 +294,7 @@ _FUSION_COLUMNS = (
 
 
 def _gains(found: FusedNetwork) -> Iterator[Piece]:
-    """A row for each fused chain, and below it all other layers and the total, each against unfused."""
+    """A row for each fused group, and below it all other layers and the total, each against unfused."""
     rows: list[Row] = [
         {
             "layers": " + ".join(layer.name for layer in segment.layers),
@@ -319,10 +317,10 @@ def _gains(found: FusedNetwork) -> Iterator[Piece]:
         runs = sum(segment.repeat for segment in others)
         shown.append({"layers": "not fused", "alike": 0, "repeat": runs, "fused": sums})
     total = {"layers": "total", "alike": 0, "fused": asdict(found.totals), "unfused": asdict(found.unfused)}
-    yield Table("chains", _FUSION_COLUMNS, rows, shown=shown, below=[total])
+    yield Table("groups", _FUSION_COLUMNS, rows, shown=shown, below=[total])
     yield dim("Rows are per run; totals include the count.")
     if any(segment.alike for segment in found.fused):
-        yield dim("(+n): n more chains that are alike; the count includes them.")
+        yield dim("(+n): n more groups that are alike; the count includes them.")
 
 
 def _recomputed(row: Row) -> str:
@@ -334,14 +332,14 @@ def _verdict(found: FusedNetwork) -> str:
     """Say what is proved about the total."""
     if found.why_not:
         return f"nothing is fused: {found.why_not}"
-    chains = f"{found.chains} chain{'' if found.chains == 1 else 's'}, {found.solved} layer tiles"
+    groups = f"{found.groups} group{'' if found.groups == 1 else 's'}, {found.solved} layer tiles"
     proof, goal, product = found.certificate, Objective.parse(found.objective), ""
     if not goal.alone:  # it is no column of the table
         gain = ratio(goal.value(found.unfused.energy_pj, found.unfused.cycles), proof.value)
         product = f"{found.objective} {objective_value(found.objective, proof.value)}, {times(gain)} less; "
     space, even = common_space(found.spaces or [SearchedSpace()]), SearchedSpace()
     alone = f"; unfused layers: best found of {mappings_of(space)}" if space.uneven or space.imperfect else ""
-    return f"{product}{known(proof.gap, even)}: {chains}{alone}"
+    return f"{product}{known(proof.gap, even)}: {groups}{alone}"
 
 
 def _notes(found: FusedNetwork) -> list[str]:
@@ -356,15 +354,15 @@ def _notes(found: FusedNetwork) -> list[str]:
     if others:
         lines.append(f"Each point of layers that do not multiply and add ({listed(others)}) counts as a MAC.")
     if found.longest:
-        lines.append(f"Chains of at most {found.longest} layers were searched.")
+        lines.append(f"Groups of at most {found.longest} layer{'' if found.longest == 1 else 's'} were searched.")
     lines += [f"{each.producer} and {each.consumer} are apart: {each.why}" for each in found.apart[:_MOST_APART]]
     if len(found.apart) > _MOST_APART:
         lines.append(f"… and {len(found.apart) - _MOST_APART} more pairs")
     return lines
 
 
-def _chain(segment: Segment) -> Iterator[Piece]:
-    """The fused loop nest of a chain, and below it the mappings of its parts."""
+def _group(segment: Segment) -> Iterator[Piece]:
+    """The fused loop nest of a group, and below it the mappings of its parts."""
     found = segment.fused
     if found is None:
         return
@@ -372,7 +370,7 @@ def _chain(segment: Segment) -> Iterator[Piece]:
     before, after = segment.unfused, found.totals
     steps = f"{found.tiling.steps} step{'' if found.tiling.steps == 1 else 's'} at {found.tiling.level}"
     gains = times(ratio(before.energy_pj, after.energy_pj)), times(before.cycles / after.cycles)
-    yield heading(found.chain.name + more, f"{steps}; gain {gains[0]} in energy, {gains[1]} in cycles")
+    yield heading(found.group.name + more, f"{steps}; gain {gains[0]} in energy, {gains[1]} in cycles")
     for line in nest_lines(found):
         yield Text(line, no_wrap=True, overflow="ellipsis")
     rows = [
@@ -401,70 +399,114 @@ _PARTS = (
 )
 
 
-def nest_lines(found: ChainResult) -> list[str]:
-    """Fused loop nest of a chain: its loops, and inside them each layer with what it runs and what stays."""
-    chain, tiling = found.chain, found.tiling
-    level = next(level for level in found.parts[0].result.levels if level.level == tiling.level)
-    lines, indent = [], ""
+def nest_lines(found: GroupResult) -> list[str]:
+    """Fused loop nest of a group: what lies in the fusing level, the loops, and inside them each layer.
+
+    A layer has a line for each part that it runs, and one for each tensor that stays or goes out, with where it goes.
+    """
+    group, tiling = found.group, found.tiling
+    lines, indent = _whole_lines(found), ""
     for at, names in enumerate(tiling.resident):
         for name in sorted(names):
-            lines.append(f"{name} of {chain.layers[at].name} stays in {tiling.level} while its tile is the same")
+            lines.append(f"{name} of {group.layers[at].name} stays in {tiling.level} while its tile is the same")
     for loop in tiling.loops:
-        last = chain.layers[-1]
-        lines.append(f"{indent}{loop}: {loop.tile} of {last.dims[loop.dim]} {loop.dim} of {last.output.name}")
+        last = group.layers[-1]
+        of = f"of {last.output.name}" if loop.dim in last.output.dims else f"that {last.name} sums"
+        lines.append(f"{indent}{loop}: {loop.tile} of {last.dims[loop.dim]} {loop.dim} {of}")
         indent += "  "
     number = 0
-    for at, einsum in enumerate(chain.layers):
+    for at, einsum in enumerate(group.layers):
         mine = [part for part in found.parts if part.part.layer == at]
-        moved = [dim.dims[at] for dim in chain.dims if dim.name in {loop.dim for loop in tiling.loops}]
+        moved = [dim.dims[at] for dim in group.dims if dim.name in {loop.dim for loop in tiling.loops}]
         done = sum(part.count * part.result.macs for part in mine)
         again = "" if done == einsum.macs else f" ({percent(done / einsum.macs)} of its MACs)"
         lines.append(f"{indent}{einsum.name}{again}")
         for part in mine:
             number += 1
-            lines.append(f"{indent}  {number:2}  {_part_line(part, moved)}")
-        below = []
-        if at == 0 and tiling.shortcut and chain.shortcut is not None:
-            below.append(_shortcut(found, chain.shortcut, level.word_bits))
-        if at < len(chain.links):
-            words = -(-einsum.output.bits // level.word_bits)
-            below += _intermediate(found, at, found.rooms[at], words * level.word_bits)
-        lines += [f"{indent}> {line}" for line in below]
+            lines.append(f"{indent}  {number:2}  {_part_line(part, moved, einsum.output.name)}")
+        lines += [f"{indent}> {line}" for line in (*_shared_inputs(found, at), *_output(found, at))]
     return lines
 
 
-def _part_line(part: FusedPart, moved: Sequence[str]) -> str:
+def _whole_lines(found: GroupResult) -> list[str]:
+    """What lies in the fusing level as a whole while a group runs."""
+    border, level, layers = found.border, found.tiling.level, found.group.layers
+    lines = [f"{name} of {layers[at].name} lies in {level} as a whole" for at, name in sorted(border.present)]
+    if border.taken:
+        lines.append(f"whole tensors take {_size(found, border.taken)} of {level}")
+    return lines
+
+
+def _size(found: GroupResult, words: int) -> str:
+    """Storage words of the fusing level as bytes."""
+    level = next(level for level in found.parts[0].result.levels if level.level == found.tiling.level)
+    return format_bits(words * level.word_bits)
+
+
+def _tile_size(found: GroupResult, bits: int, words: int) -> str:
+    """What so many words of a tensor take in the fusing level, in bytes."""
+    level = next(level for level in found.parts[0].result.levels if level.level == found.tiling.level)
+    return _size(found, words * -(-bits // level.word_bits))
+
+
+def _part_line(part: FusedPart, moved: Sequence[str], output: str) -> str:
     """A part in words: how often, and what of the dimensions that the fused loops move."""
-    result = part.result
-    tile = ", ".join(f"{dim} {result.bounds[dim]}" for dim in moved)
-    fetched = f", fetches {listed(sorted(part.part.arriving))}" if part.part.arriving else ""
-    return f"{part.count} x {tile or 'whole'}{fetched}"
+    result, sums = part.result, dict(part.part.sums)
+    tile = ", ".join(f"{dim} {result.bounds[dim]}{_in_steps(sums.get(dim, 1))}" for dim in moved)
+    fetches = sorted(part.part.arriving - {output})
+    return f"{part.count} x {tile or 'whole'}{f', fetches {listed(fetches)}' if fetches else ''}"
 
 
-def _shortcut(found: ChainResult, shortcut: Shortcut, word_bits: int) -> str:
-    """What the first layer reads and leaves there for a later one."""
-    chain = found.chain
-    tensor = chain.layers[0].tensor(shortcut.tensor)
-    bits = found.shortcut.live * -(-tensor.bits // word_bits) * word_bits
-    names = f"{shortcut.tensor} of {chain.layers[0].name}", f"{shortcut.again} of {chain.layers[shortcut.layer].name}"
-    return f"{names[0]} stays in {found.tiling.level} as {names[1]}: {format_bits(bits)}"
+def _in_steps(steps: int) -> str:
+    return f" in {steps} steps" if steps > 1 else ""
 
 
-def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> list[str]:
-    """What an intermediate takes in the fusing level, and how its halo is had again."""
-    chain, tiling = found.chain, found.tiling
-    name = f"{chain.layers[at].output.name} of {chain.layers[at].name}"
-    text = f"{name} in {tiling.level}: {format_bits(room.live * word_bits)}"
+def _shared_inputs(found: GroupResult, at: int) -> list[str]:
+    """What a layer reads and leaves in the fusing level for later ones."""
+    group, lines = found.group, []
+    for number in sorted(found.tiling.shared):
+        first, *others = group.shared[number].readers
+        if first.layer == at:
+            tensor = group.layers[at].tensor(first.tensor)
+            again = listed(f"{r.tensor} of {group.layers[r.layer].name}" for r in others)
+            size = _tile_size(found, tensor.bits, found.shared(number).live)
+            lines.append(f"{first.tensor} of {group.layers[at].name} stays in {found.tiling.level} as {again}: {size}")
+    return lines
+
+
+def _output(found: GroupResult, at: int) -> list[str]:
+    """Where the output of a layer goes, what it takes in the fusing level, and how its halo is had again."""
+    group, tiling, border = found.group, found.tiling, found.border
+    name = f"{group.layers[at].output.name} of {group.layers[at].name}"
+    lines, written = [], group.written(at)
+    if at in border.staying:
+        lines.append(f"{name} stays in {tiling.level} as a whole")
+    elif written is not None:
+        room, bits = found.rooms[written], group.layers[at].output.bits
+        readers = listed(group.layers[reader.layer].name for reader in group.inside[written].readers)
+        lines.append(f"{name} in {tiling.level}: {_tile_size(found, bits, room.live)}, read by {readers}")
+        lines += _halo(found, written, _tile_size(found, bits, room.between))
+    if at in border.leaving:
+        lines.append(f"{name} goes to {found.parts[0].result.levels[0].level}")
+    sums = next((part.part for part in found.parts if part.part.layer == at and part.part.sums), None)
+    if sums is not None:
+        streams = group.layers[at].output.name in sums.streamed
+        lines.append("partial sums go out and come back" if streams else f"partial sums stay in {tiling.level}")
+    return lines
+
+
+def _halo(found: GroupResult, link: int, stays: str) -> list[str]:
+    """How the halo of a link is had again: words that stay, or are computed again."""
+    group, tiling = found.group, found.tiling
     again = [
         loop.dim
         for loop in tiling.loops
-        for dim in chain.dims
-        if dim.name == loop.dim and dim.overlaps(at) and loop.dim not in tiling.retain[at]
+        for dim in group.dims
+        if dim.name == loop.dim and dim.overlaps(link) and loop.dim not in tiling.retain[link]
     ]
-    kept = f"retained along {listed(sorted(tiling.retain[at]))} ({format_bits(room.between * word_bits)} stay)"
-    halos = [kept] if tiling.retain[at] else []
+    halos = [f"retained along {listed(sorted(tiling.retain[link]))} ({stays} stay)"] if tiling.retain[link] else []
     halos += [f"recomputed along {listed(sorted(again))}"] if again else []
-    return [text, *([f"halo {', '.join(halos)}"] if halos else [])]
+    return [f"halo {', '.join(halos)}"] if halos else []
 
 
 def system_line(found: Assigned) -> str:
