@@ -1,4 +1,4 @@
-"""Fused chains: parts against execution, searches against brute force, and the laws of networks."""
+"""Fused groups: parts against execution, searches against brute force, and the laws of networks."""
 
 from __future__ import annotations
 
@@ -7,33 +7,46 @@ import itertools
 import math
 import pickle
 import random
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload
 from accelsim.fusion import fuse as fuse_all
-from accelsim.fusion.chain import Chain, Shortcut, make_chain
+from accelsim.fusion.graph import Graph, make_graph
+from accelsim.fusion.group import Group, make_group
 from accelsim.fusion.network import NetworkSearch, _UnfusedLayer
-from accelsim.fusion.result import CYCLES, ENERGY, Optimum, Price, least_product
-from accelsim.fusion.search import (
+from accelsim.fusion.parts import (
     PartLimits,
     PartResult,
     Solutions,
     encode_part,
-    fuse_chain,
-    fused_limits,
     held_by,
     map_part,
     part_space,
     without_held,
 )
-from accelsim.fusion.tiling import fusing_levels, runs
+from accelsim.fusion.paths import Ways
+from accelsim.fusion.result import CYCLES, ENERGY, Optimum, Price, least_product
+from accelsim.fusion.search import fuse_group
+from accelsim.fusion.tiling import (
+    Border,
+    FusedLoop,
+    Rules,
+    Run,
+    free_border,
+    fusing_levels,
+    loop_sets,
+    orders_of,
+    rules_inside,
+    runs,
+    storage_words,
+)
 from accelsim.inputs.architecture import OVERLAPS, Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
@@ -47,30 +60,49 @@ from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.stopping import Budget
-from tests.test_fusion_tiling import add, conv, fused, gemm, machine, soft_max, tilings
+from tests.test_fusion_tiling import (
+    add,
+    borders,
+    chain_of,
+    conv,
+    conv_graphs,
+    fused,
+    gemm,
+    gemm_graphs,
+    machine,
+    residual_graphs,
+    soft_max,
+    tilings,
+    whole_group,
+)
 
 EVEN = MapOptions(uneven=False, imperfect=())
 fuse = functools.partial(fuse_all, options=EVEN)
 """Of even mappings with perfect factors, which brute force looks at."""
 
-ROWS = make_chain(
+ROWS = chain_of(
     [
         conv("expand", {"C": 2, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1}),
         conv("depthwise", {"C": 2, "P": 4, "Q": 1, "R": 3, "S": 1}, depthwise=True),
-    ],
-    ["Inputs"],
+    ]
 )
-ATTENTION = make_chain([gemm("scores", 4, 3, 2), soft_max("soft_max", 4, 3), gemm("context", 4, 2, 3)], ["Inputs"] * 2)
-
-RESIDUAL = make_chain(
-    [
-        conv("first", {"C": 2, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1}),
-        conv("depthwise", {"C": 2, "P": 4, "Q": 1, "R": 3, "S": 1}, depthwise=True),
-        add("sum", {"C": 2, "P": 4}),
-    ],
-    ["Inputs"] * 2,
-    Shortcut("Inputs", 2, "Residual"),
+ATTENTION = chain_of([gemm("scores", 4, 3, 2), soft_max("soft_max", 4, 3), gemm("context", 4, 2, 3)])
+BEFORE = conv("before", {"C": 3, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1})
+BLOCK = [
+    conv("first", {"C": 2, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1}),
+    conv("depthwise", {"C": 2, "P": 4, "Q": 1, "R": 3, "S": 1}, depthwise=True),
+    add("sum", {"C": 2, "P": 4}),
+]
+RESIDUAL = chain_of(BLOCK, ((BEFORE, 0, "Inputs"), (BEFORE, 2, "Residual")))
+"""The sum reads again what the first layer reads, which comes from before the graph."""
+WITH_BEFORE = chain_of([BEFORE, *BLOCK], ((0, 3, "Residual"),))
+"""The sum reads again what the first layer writes."""
+HEADS = make_graph(
+    [gemm("query", 2, 3, 2), gemm("keys", 3, 2, 2), gemm("scores", 2, 2, 3), gemm("context", 2, 2, 2)],
+    [(0, 2, "Inputs"), (1, 2, "Weights"), (2, 3, "Inputs")],
+    results=[0],
 )
+"""Two layers that may run in either order; the output of one of them is a result, too."""
 
 
 def walked_cost(
@@ -101,51 +133,65 @@ def walked_cost(
 
 @settings(max_examples=25)
 @given(fused(), st.sampled_from([ENERGY, CYCLES]))
-def test_parts__cost_what_execution_counts(both: tuple, price: Price) -> None:
+def test_parts__cost_what_execution_counts(both: tuple[Any, ...], price: Price) -> None:
     """Intermediates move no word at DRAM, and enter the buffer only as what their producer writes."""
-    chain, tiling = both
+    group, border, tiling = both
     tiny = machine(400)
-    for run in runs(chain, replace(tiling, level="BUF"), tiny.levels[1])[:2]:
-        einsum, held = run.part.einsum(chain), held_by(chain, run.part, 1)
+    several = runs(group, tiling, border, tiny.levels[1])
+    assume(all(run.reserved + run.own <= 400 for run in several))
+    small = [run for run in several if run.part.einsum(group).macs <= 100]
+    for run in sorted(small, key=lambda run: -len(run.part.sums))[:2]:
+        einsum, held = run.part.einsum(group), held_by(group, run.part, 1)
+        if not all(each.names for each in held.streamed):
+            continue
         found = map_part(tiny, einsum, held, 400 - run.reserved, price)
-        assert found is not None
+        cuts = all(math.prod(einsum.dims[dim] for dim in each.names) > 1 for each in held.streamed)
+        assert (found is not None) == cuts
+        if found is None:
+            continue
         raw = evaluate_encoded(encode_part(tiny, einsum, held, 400 - run.reserved), found.results[0].mapping)
         assert raw.valid
         assert (raw.energy_pj, raw.cycles) == (found.results[0].energy_pj, found.results[0].cycles)
         clean = without_held(found.results[0], held, ["DRAM", "BUF", "REG"], 400 - run.reserved)
-        walked = walked_cost(tiny, einsum, found.results[0], held.free, 1)
+        walked = walked_cost(tiny, einsum, found.results[0], held.present, 1)
         counts = {(t.level, t.tensor): (t.total_reads, t.total_fills, t.total_updates) for t in clean.tensors}
         assert counts == walked["words"]
         assert clean.energy_pj == pytest.approx(walked["energy"], rel=1e-12)
         assert clean.cycles == walked["cycles"]
-        assert not {t.tensor for t in clean.tensors if t.level == "DRAM"} & held.free
+        assert not {t.tensor for t in clean.tensors if t.level == "DRAM"} & held.present
         assert math.isclose(sum(row["energy_pj"] for row in clean.energy_rows()), clean.energy_pj, rel_tol=1e-9)
         for name in held.names:
             tile = next(t.tile_words for t in clean.tensors if (t.level, t.tensor) == ("BUF", name))
-            assert tile == next(t for t in einsum.tensors if t.name == name).words(einsum.dims)
+            assert tile == next(t for t in einsum.tensors if t.name == name).words(run.part.tile(group))
 
 
 @pytest.mark.parametrize(("price", "overlap"), [(ENERGY, "all"), *((CYCLES, overlap) for overlap in OVERLAPS)])
-@pytest.mark.parametrize("chain", [ROWS, ATTENTION], ids=["rows", "attention"])
-def test_map_part__is_the_best_of_all_mappings(chain: Chain, price: Price, overlap: str) -> None:
+@pytest.mark.parametrize(
+    ("graph", "loop"),
+    [(ROWS, FusedLoop("P", 2, 2)), (ATTENTION, FusedLoop("M", 2, 2)), (ATTENTION, FusedLoop("K", 3, 1))],
+    ids=["rows", "attention", "sums"],
+)
+def test_map_part__is_the_best_of_all_mappings(graph: Graph, loop: FusedLoop, price: Price, overlap: str) -> None:
     """Where fills wait, those of tensors that stay in the buffer take no time."""
-    tiny = machine(40)
+    tiny, group = machine(40), whole_group(graph)
     inner = (replace(level, overlap=overlap) for level in tiny.levels[1:])
-    tiny = replace(tiny, levels=(tiny.levels[0], *inner))
-    tiling = next(t for t in tilings(tiny, chain, "BUF") if len(t.loops) == 1)
-    for run in runs(chain, tiling, tiny.levels[1]):
-        einsum, held = run.part.einsum(chain), held_by(chain, run.part, 1)
-        found = map_part(tiny, einsum, held, 40 - run.reserved, price)
+    tiny, border = replace(tiny, levels=(tiny.levels[0], *inner)), free_border(group)
+    tiling = next(tilings(group, border, tiny.levels[1], (loop,)))
+    rules = rules_inside(tiny, group, (loop,))
+    assert rules is not None
+    for run in runs(group, tiling, border, tiny.levels[1]):
+        einsum, held, asked = run.part.einsum(group), held_by(group, run.part, 1), rules[run.part.layer]
+        found = map_part(tiny, einsum, held, 40 - run.reserved, price, asked)
         encoded = encode_part(tiny, einsum, held, 40 - run.reserved)
-        space = part_space(encoded, held)
+        space = part_space(encoded, held, asked)
         stride = max(1, space.size // 400)
         costs = [evaluate_encoded(encoded, space.mapping_at(i)) for i in range(0, space.size, stride)]
         values = [price.of(each)[0] for each in costs if each.valid]
         assert found is not None
         assert price.of(found.results[0])[0] <= min(values) * (1 + 1e-12)
         for each in found.results[0].fills:
-            assert each.level != "BUF" or each.tensor not in held.free or each.fills + each.drains == 0
-        energy_pj, cycles = PartLimits.make(tiny, chain.layers[run.part.layer], held).of(run.part.bounds)
+            assert each.level != "BUF" or each.tensor not in held.present or each.fills + each.drains == 0
+        energy_pj, cycles = PartLimits.make(tiny, group.layers[run.part.layer], held).of(run.part.bounds)
         assert energy_pj <= found.results[0].energy_pj
         assert cycles <= found.results[0].cycles
 
@@ -164,54 +210,92 @@ def known_part(*given: Any) -> PartResult | None:
 
 @pytest.fixture
 def _parts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accelsim.fusion.search.map_part", known_part)
+    monkeypatch.setattr("accelsim.fusion.parts.map_part", known_part)
 
 
-def brute(tiny: Architecture, chain: Chain, price: Price) -> float:
+def all_tilings(tiny: Architecture, group: Group, border: Border) -> Iterator[tuple[list[Run], Rules]]:
+    """The parts of every fused tiling whose parts leave each other room, and what is asked of them."""
+    level = tiny.levels[1]
+    for loops in loop_sets(group):
+        for order in orders_of(group, loops):
+            rules = rules_inside(tiny, group, order)
+            if rules is None:
+                continue
+            for tiling in tilings(group, border, level, order):
+                several = runs(group, tiling, border, level)
+                held = [held_by(group, run.part, 1) for run in several]
+                cut = all(product.names for each in held for product in each.streamed)
+                if cut and all(run.reserved + run.own <= (level.size_words or 0) for run in several):
+                    yield several, rules
+
+
+def brute(tiny: Architecture, group: Group, border: Border, price: Price) -> float:
     """Least value of all fused tilings, each part mapped for the room that it has."""
-    level, best = tiny.levels[1], math.inf
-    known: dict[object, float] = {}
-    for tiling in tilings(tiny, chain, "BUF"):
+    best, known = math.inf, dict[object, float]()
+    for several, rules in all_tilings(tiny, group, border):
         total = 0.0
-        for run in runs(chain, tiling, level):
-            room = (level.size_words or 0) - run.reserved
-            key = run.part, room
+        for run in several:
+            room, asked = (tiny.levels[1].size_words or 0) - run.reserved, rules[run.part.layer]
+            key = run.part, room, asked
             if key not in known:
-                part, held = run.part.einsum(chain), held_by(chain, run.part, 1)
-                found = known_part(tiny, part, held, room, price) if room > 0 else None
+                part, held = run.part.einsum(group), held_by(group, run.part, 1)
+                found = known_part(tiny, part, held, room, price, asked)
                 known[key] = math.inf if found is None else price.of(found.results[0])[0]
             total += run.count * known[key]
         best = min(best, total)
     return best
 
 
+def fuse_whole(tiny: Architecture, graph: Graph, solutions: Solutions, **options: Any) -> tuple[Any, float]:
+    """The best fused tiling of all layers of a graph, with nothing whole in the buffer."""
+    group = whole_group(graph)
+    return fuse_group(tiny, group, free_border(group), solutions, level=1, **options)
+
+
 @pytest.mark.usefixtures("_parts_once")
 @pytest.mark.parametrize(
-    ("chain", "size", "bypass", "price"),
+    ("graph", "size", "bypass", "price"),
     [
         (ROWS, 22, "", ENERGY),
         (ROWS, 17, "Weights", CYCLES),
         (ATTENTION, 30, "", ENERGY),
         (ATTENTION, 14, "", CYCLES),
         (RESIDUAL, 22, "", ENERGY),
+        (WITH_BEFORE, 30, "", ENERGY),
+        (HEADS, 20, "", ENERGY),
     ],
 )
-def test_fuse_chain__is_the_best_of_all_fused_tilings(chain: Chain, size: int, bypass: str, price: Price) -> None:
-    tiny = machine(size, bypass=bypass)
+def test_fuse_group__is_the_best_of_all_fused_tilings(graph: Graph, size: int, bypass: str, price: Price) -> None:
+    tiny, group = machine(size, bypass=bypass), whole_group(graph)
     solutions = Solutions(tiny, price)
-    found, bound = fuse_chain(tiny, chain, solutions)
-    least = brute(tiny, chain, price)
+    found, bound = fuse_whole(tiny, graph, solutions)
+    least = brute(tiny, group, free_border(group), price)
     assert found is not None
     assert found.certificate.proved
     assert found.certificate.value == pytest.approx(least, rel=1e-12)
     assert bound == pytest.approx(least, rel=1e-12)
-    assert fused_limits(tiny, chain, solutions)[0] <= least
-    assert fuse_chain(tiny, chain, solutions, below=least) == (None, pytest.approx(least))
+    assert fuse_whole(tiny, graph, solutions, below=least) == (None, pytest.approx(least))
+
+
+@settings(max_examples=15)
+@given(st.one_of(conv_graphs(), gemm_graphs(), residual_graphs()), st.sampled_from([12, 16, 20, 30, 45]), st.data())
+def test_fuse_group__is_the_best_of_all_fused_tilings_of_any_group(
+    graph: Graph, size: int, data: st.DataObject
+) -> None:
+    """With outputs that stay in the buffer as a whole, or leave it, too."""
+    assume(len(graph.layers) <= 4 and sum(layer.macs for layer in graph.layers) <= 300)
+    tiny, group = machine(size), whole_group(graph)
+    border = data.draw(st.sampled_from([each for each in borders(group) if each.taken <= size]))
+    least = brute(tiny, group, border, ENERGY)
+    found, bound = fuse_group(tiny, group, border, Solutions(tiny, ENERGY), level=1)
+    assert (found is None) == (least == math.inf)
+    assert bound == pytest.approx(least, rel=1e-9)
+    assert found is None or found.certificate.value == pytest.approx(least, rel=1e-9)
 
 
 def residual(*, repeat: int = 1) -> Workload:
     """A layer, and a block whose sum reads its output once more."""
-    layers = conv("before", {"C": 3, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1}), *RESIDUAL.layers
+    layers = BEFORE, *BLOCK
     edges = [Edge(a.name, b.name, "Inputs") for a, b in itertools.pairwise(layers)]
     several = tuple(replace(each, repeat=repeat) for each in layers)
     return Workload("block", several, (*edges, Edge("before", "sum", "Residual")))
@@ -220,21 +304,20 @@ def residual(*, repeat: int = 1) -> Workload:
 def test_fuse__a_residual_sum_finds_what_the_block_has_read() -> None:
     """In a buffer that holds all, the block moves its input, its weights (4 and 6 words) and its output once.
 
-    Were the sum's other operand read from the memory, 8 words more would come from there. The layer before the block is
-    by itself: what it writes is read twice.
+    Were the sum's other operand read from the memory, 8 words more would come from there. With the layer before the
+    block, that one's input (12 words) and weights (6) move in place of what it writes.
     """
     tiny, network = machine(200), residual()
-    found = fuse(tiny, network, workers=1)
-    (segment,) = found.fused
+    (segment,) = fuse(tiny, network, chain=[layer.name for layer in BLOCK], workers=1).fused
     assert [layer.name for layer in segment.layers] == ["first", "depthwise", "sum"]
     assert segment.fused is not None
-    assert segment.fused.tiling.shortcut
+    assert segment.fused.tiling.shared == {0}
     assert segment.fused.totals.offchip_words == 8 + 4 + 6 + 8
-    assert segment.fused.shortcut.live >= 2
-    alone, _ = fuse_chain(tiny, make_chain(RESIDUAL.layers, ["Inputs"] * 2), Solutions(tiny, ENERGY))
-    assert alone is not None
+    assert segment.fused.shared(0).live >= 2
+    alone, _ = fuse_whole(tiny, chain_of(BLOCK), Solutions(tiny, ENERGY))
     assert alone.totals.offchip_words == 8 + 4 + 6 + 8 + 8
     assert alone.totals.energy_pj > segment.fused.totals.energy_pj
+    assert fuse(tiny, network, workers=1).totals.offchip_words == 12 + 6 + 4 + 6 + 8
 
 
 def whole(chain: Sequence[Einsum]) -> Workload:
@@ -243,29 +326,168 @@ def whole(chain: Sequence[Einsum]) -> Workload:
     return Workload("line", tuple(chain), edges)
 
 
-@pytest.mark.usefixtures("_parts_once")
-@pytest.mark.parametrize("size", [12, 30])
-@pytest.mark.parametrize("objective", ["energy", "cycles"])
-def test_fuse__is_the_best_way_to_cut_the_line(size: int, objective: str) -> None:
-    tiny, layers = machine(size), [*ATTENTION.layers, gemm("output", 4, 2, 2)]
-    found = fuse(tiny, whole(layers), objective=objective, workers=1)
-    price = ENERGY if objective == "energy" else CYCLES
-    solutions = Solutions(tiny, price)
-    best = math.inf
-    alone = [map_einsum(tiny, layer, objective=objective, workers=1, uneven=False).best for layer in layers]
-    for cuts in itertools.product((False, True), repeat=len(layers) - 1):
-        borders = [0, *(at for at, cut in enumerate(cuts, 1) if cut), len(layers)]
+@dataclass(frozen=True)
+class Ran:
+    """A group that runs in some order, with its border; `alone`: one layer with nothing whole in the buffer."""
+
+    order: tuple[int, ...]
+    border: Border
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a layer by itself."""
+        return len(self.order) == 1 and not self.border.taken
+
+
+def partitions(graph: Graph) -> Iterator[list[tuple[int, ...]]]:
+    """All layers in groups that run one after the other, each group in each order of its layers."""
+    many = range(len(graph.layers))
+    before = {
+        at: {link.producer for link in graph.links if at in [r.layer for r in link.readers]} - {None} for at in many
+    }
+    for order in itertools.permutations(many):
+        if any(not before[at] <= set(order[:number]) for number, at in enumerate(order)):
+            continue
+        for cuts in itertools.product((False, True), repeat=len(order) - 1):
+            ends = [0, *(at for at, cut in enumerate(cuts, 1) if cut), len(order)]
+            yield [order[first:end] for first, end in itertools.pairwise(ends)]
+
+
+def all_ways(tiny: Architecture, graph: Graph) -> Iterator[list[Ran]]:
+    """Every way of cutting a graph, and every choice of what stays whole in the buffer between groups, and how long.
+
+    What is dropped before its last reader, or is a result, goes out when it is written.
+    """
+    level = tiny.levels[1]
+    for groups in partitions(graph):
+        place = {at: number for number, its in enumerate(groups) for at in its}
+        choices = []
+        for link in graph.links:
+            readers = [place[r.layer] for r in link.readers]
+            made = place.get(-1 if link.producer is None else link.producer, max(readers))
+            # the group until which the whole link stays, None if it does not
+            choices.append([None, *(range(made, max(readers) + 1) if max(readers) > made else ())])
+        for until in itertools.product(*choices):
+            steps = []
+            for number, order in enumerate(groups):
+                at = {layer: n for n, layer in enumerate(order)}
+                read = {link.producer for link in graph.links}
+                present, staying, taken = set(), set(), 0
+                leaving = {n for layer, n in at.items() if layer not in read}
+                for link, end in zip(graph.links, until, strict=True):
+                    if link.producer is None:
+                        continue
+                    last = max(place[r.layer] for r in link.readers)
+                    if link.producer in at and (link.goes_out or (last > number and (end is None or end < last))):
+                        leaving.add(at[link.producer])
+                    if end is None or not place[link.producer] <= number <= end:
+                        continue
+                    its = graph.layers[link.producer].output
+                    sizes = [its.words(graph.layers[link.producer].dims) * storage_words(its, level)]
+                    for r in link.readers:
+                        tensor = graph.layers[r.layer].tensor(r.tensor)
+                        sizes.append(tensor.words(graph.layers[r.layer].dims) * storage_words(tensor, level))
+                    taken += max(sizes)
+                    if link.producer in at:
+                        staying.add(at[link.producer])
+                    else:
+                        present |= {(at[r.layer], r.tensor) for r in link.readers if r.layer in at}
+                steps.append(Ran(order, Border(frozenset(present), frozenset(staying), frozenset(leaving), taken)))
+            if all(step.border.taken <= (level.size_words or 0) for step in steps):
+                yield steps
+
+
+def least_of_ways(graph: Graph, tiny: Architecture, cost: Callable[[Ran], float]) -> tuple[float, float]:
+    """The least sum over all ways, and over those that keep nothing whole."""
+    known, least, bare = dict[Ran, float](), math.inf, math.inf
+    for steps in all_ways(tiny, graph):
         total = 0.0
-        for first, end in itertools.pairwise(borders):
-            if end - first == 1:
-                total += price.of(alone[first])[0]
-                continue
-            row, _ = fuse_chain(tiny, make_chain(layers[first:end], ["Inputs"] * (end - first - 1)), solutions)
-            total += math.inf if row is None else price.value(row.totals.energy_pj, row.totals.cycles)[0]
-        best = min(best, total)
+        for step in steps:
+            if step not in known:
+                known[step] = cost(step)
+            total += known[step]
+        least = min(least, total)
+        bare = bare if any(step.border.taken for step in steps) else min(bare, total)
+    return least, bare
+
+
+OTHER = gemm("other", 5, 1, 1)
+"""A layer that reads an output in other shapes."""
+
+
+def network_of(graph: Graph) -> Workload:
+    """A network that is one graph; what goes out of it is read by one more layer, which nothing can be fused with."""
+    names = [layer.name for layer in graph.layers]
+    made = [link for link in graph.links if link.producer is not None]
+    edges = [Edge(names[link.producer or 0], names[r.layer], r.tensor) for link in made for r in link.readers]
+    out = [Edge(names[link.producer or 0], OTHER.name, "Inputs") for link in made if link.goes_out]
+    return Workload("net", (*graph.layers, *([OTHER] if out else [])), (*edges, *out))
+
+
+@pytest.mark.usefixtures("_parts_once")
+@pytest.mark.parametrize("objective", ["energy", "cycles"])
+@pytest.mark.parametrize(
+    ("graph", "size", "whole_helps"),
+    [
+        (chain_of([*ATTENTION.layers, gemm("output", 4, 2, 2)]), 12, True),
+        (chain_of([*ATTENTION.layers, gemm("output", 4, 2, 2)]), 30, False),
+        (WITH_BEFORE, 16, True),
+        (WITH_BEFORE, 30, True),
+        (HEADS, 16, True),
+    ],
+    ids=["line 12", "line 30", "residual 16", "residual 30", "heads 16"],
+)
+def test_fuse__is_the_best_of_all_ways_to_cut_a_graph(
+    graph: Graph, size: int, whole_helps: bool, objective: str
+) -> None:
+    """All orders of the layers, all groups, and all choices of outputs that stay whole, for how long.
+
+    `whole_helps`: whether some output that stays whole between two groups saves energy.
+    """
+    tiny, price = machine(size), ENERGY if objective == "energy" else CYCLES
+    found = fuse(tiny, network_of(graph), objective=objective, workers=1)
+    solutions = Solutions(tiny, price)
+    alone = [map_einsum(tiny, layer, objective=objective, workers=1, uneven=False).best for layer in graph.layers]
+
+    def cost(step: Ran) -> float:
+        if step.alone:
+            return price.of(alone[step.order[0]])[0]
+        try:
+            group = make_group(graph, step.order)
+        except AccelsimError:  # nothing joins them
+            return math.inf
+        row, _ = fuse_group(tiny, group, step.border, solutions, level=1)
+        return math.inf if row is None else price.value(row.totals.energy_pj, row.totals.cycles)[0]
+
+    best, bare = least_of_ways(graph, tiny, cost)
+    network = network_of(graph)
+    others = [
+        map_einsum(tiny, each, objective=objective, workers=1, uneven=False) for each in network.layers[len(alone) :]
+    ]
+    rest = sum(price.of(each.best)[0] for each in others)
     assert found.certificate.proved
-    assert found.certificate.value == pytest.approx(best, rel=1e-12)
-    assert best <= sum(price.of(each)[0] for each in alone)
+    assert found.certificate.value == pytest.approx(best + rest, rel=1e-12)
+    assert best <= bare <= sum(price.of(each)[0] for each in alone)
+    if objective == "energy":
+        assert (best < bare * (1 - 1e-9)) == whole_helps
+
+
+@pytest.mark.usefixtures("_parts_once")
+@pytest.mark.parametrize("price", [ENERGY, CYCLES], ids=["energy", "cycles"])
+@pytest.mark.parametrize("graph", [ATTENTION, WITH_BEFORE, HEADS], ids=["attention", "residual", "heads"])
+def test_limits__of_a_step_are_below_each_fused_tiling(graph: Graph, price: Price) -> None:
+    """Of each step with each border and order."""
+    tiny = machine(30)
+    solutions = Solutions(tiny, price)
+    search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
+    ways, seen = Ways(tiny, graph, 1, len(graph.layers)), 0
+    for step in {step for each in ways.order for step, _ in ways.steps[each]}:
+        least = search._limit(graph, ways, step)[0]
+        for group, border in step.groups(graph):
+            value = fuse_group(tiny, group, border, solutions, level=1)[1]
+            assert 0 < least <= value
+            seen += value < math.inf
+    assert seen > len(graph.layers)
 
 
 @pytest.mark.parametrize("objective", ["energy", "edp"])
@@ -348,15 +570,17 @@ def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPat
     """Layers by themselves have no complete front by then, so their limits are the bound; no part gets one either."""
     eyeriss, network = load_architecture("eyeriss"), load_workload("mobilenet_v2")
     monkeypatch.setattr("accelsim.fusion.network.LEAST_SECONDS", 1e-6)
-    monkeypatch.setattr("accelsim.fusion.search.LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("accelsim.fusion.parts.LEAST_SECONDS", 1e-6)
     found = fuse(eyeriss, network, objective="edp", chain=["b5_expand", "b5_depthwise"], seconds=1e-6, workers=1)
-    assert (found.stop, found.chains, found.solved) == ("timeout", 0, 0)
+    assert (found.stop, found.groups, found.solved) == ("timeout", 0, 0)
     assert found.totals == found.unfused
     limits = [layer_limits(eyeriss, layer) for segment in found.segments for layer in segment.layers]
     energy_pj, cycles = sum(each.energy_pj for each in limits), sum(each.cycles for each in limits)
     assert 0 < found.certificate.bound <= energy_pj * cycles < found.certificate.value
-    part = next(run.part for run in runs(ROWS, next(tilings(machine(), ROWS, "BUF")), machine().levels[1]))
-    asked = machine(), part.einsum(ROWS), held_by(ROWS, part, 1), 60
+    group = whole_group(ROWS)
+    tiling = next(tilings(group, free_border(group), machine().levels[1], ()))
+    part = runs(group, tiling, free_border(group), machine().levels[1])[0].part
+    asked = machine(), part.einsum(group), held_by(group, part, 1), 60
     for price in (None, ENERGY):
         stopped, sure = map_part(*asked, price, deadline=monotonic()), map_part(*asked, price)
         assert stopped is not None
@@ -367,14 +591,14 @@ def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("price", [ENERGY, CYCLES, Price(1.0, 3.0)], ids=["energy", "cycles", "both"])
-def test_fuse_chain__without_tables_has_an_answer_and_a_bound(monkeypatch: pytest.MonkeyPatch, price: Price) -> None:
+def test_fuse_group__without_tables_has_an_answer_and_a_bound(monkeypatch: pytest.MonkeyPatch, price: Price) -> None:
     tiny = machine(30)
-    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
+    _, least = fuse_whole(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
     monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 0)
     for module in ("optimum", "front"):
         monkeypatch.setattr(f"accelsim.search.exact.{module}.FIRST_WALKS", 1)
         monkeypatch.setattr(f"accelsim.search.exact.{module}.LAST_WALKS", 1)
-    found, bound = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
+    found, bound = fuse_whole(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
     assert found is not None
     proof = found.certificate
     assert 0 < bound <= least * (1 + 1e-12)
@@ -386,12 +610,12 @@ def test_fuse_chain__without_tables_has_an_answer_and_a_bound(monkeypatch: pytes
 @pytest.mark.usefixtures("_parts_once")
 @pytest.mark.parametrize("fails", range(0, 16, 5))
 @pytest.mark.parametrize("price", [ENERGY, CYCLES], ids=["energy", "cycles"])
-def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
+def test_fuse_group__with_one_part_unproved_is_between_its_bound_and_the_best(
     monkeypatch: pytest.MonkeyPatch, price: Price, fails: int
 ) -> None:
     """The search of one part ends with another mapping than the best, and with the limits as its bound."""
     tiny, calls = machine(30), itertools.count()
-    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
+    _, least = fuse_whole(tiny, ATTENTION, Solutions(tiny, price))
 
     def one_stopped(*given: Any) -> PartResult | None:
         answer = known_part(*given)
@@ -402,8 +626,8 @@ def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
         used = next(level.used_words for level in worst.levels if level.level == "BUF")
         return replace(answer, results=(worst,), used=(used,), stop="timeout", least=(0.0, 0.0))
 
-    monkeypatch.setattr("accelsim.fusion.search.map_part", one_stopped)
-    found, bound = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
+    monkeypatch.setattr("accelsim.fusion.parts.map_part", one_stopped)
+    found, bound = fuse_whole(tiny, ATTENTION, Solutions(tiny, price))
     assert found is not None
     assert bound <= least * (1 + 1e-12)
     assert found.certificate.value >= least * (1 - 1e-12)
@@ -423,16 +647,19 @@ def test_fuse__without_tables_says_so_and_how_far_it_may_be_off(monkeypatch: pyt
     assert found.certificate.bound < sure.certificate.value <= found.certificate.value * (1 + 1e-12)
 
 
-def test_fuse_chain__a_part_without_a_mapping_in_time_is_not_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuse_group__a_part_without_a_mapping_in_time_is_not_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables do not fit and no walk finds anything: no fused tiling is found, and the bound is that of the limits."""
     tiny = machine(30)
-    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, ENERGY))
+    _, least = fuse_whole(tiny, ATTENTION, Solutions(tiny, ENERGY))
     monkeypatch.setattr("accelsim.search.exact.optimum.Descent.go", lambda *_: None)
     monkeypatch.setattr("accelsim.search.exact.solve.Solver.search", late)
     solutions = Solutions(tiny, ENERGY, prove_until=monotonic())
-    found, bound = fuse_chain(tiny, ATTENTION, solutions)
+    found, bound = fuse_whole(tiny, ATTENTION, solutions)
     assert found is None
-    assert fused_limits(tiny, ATTENTION, solutions)[0] <= bound <= least
+    search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
+    ways = Ways(tiny, ATTENTION, 1, 3)
+    (step,) = {step for step, _ in ways.steps[ways.order[0]] if len(step.places) == 3}
+    assert 0 < search._limit(ATTENTION, ways, step)[0] <= bound <= least
     assert not solutions.impossible
 
 
@@ -465,51 +692,47 @@ def both(one: Points, other: Points) -> Points:
     return undominated((a + c, b + d) for a, b in one for c, d in other)
 
 
-def row_points(tiny: Architecture, chain: Chain) -> Points:
-    """Every fused tiling of a chain with every choice of a mapping for each run of each part."""
-    level, found, known = tiny.levels[1], Points(), dict[object, Points]()
-    for tiling in tilings(tiny, chain, "BUF"):
+def group_points(tiny: Architecture, group: Group, border: Border) -> Points:
+    """Every fused tiling of a group with every choice of a mapping for each run of each part."""
+    found, known = Points(), dict[object, Points]()
+    for several, rules in all_tilings(tiny, group, border):
         total: Points = {(0.0, 0)}
-        for run in runs(chain, tiling, level):
-            room = (level.size_words or 0) - run.reserved
-            if (run.part, room) not in known:
-                part, held = run.part.einsum(chain), held_by(chain, run.part, 1)
-                front = map_part(tiny, part, held, room, None) if room > 0 else None
-                known[run.part, room] = {(e.energy_pj, e.cycles) for e in front.results} if front else Points()
+        for run in several:
+            room, asked = (tiny.levels[1].size_words or 0) - run.reserved, rules[run.part.layer]
+            key = run.part, room, asked
+            if key not in known:
+                part, held = run.part.einsum(group), held_by(group, run.part, 1)
+                front = known_part(tiny, part, held, room, None, asked)
+                known[key] = {(e.energy_pj, e.cycles) for e in front.results} if front else Points()
             for _ in range(run.count):
-                total = both(total, known[run.part, room])
+                total = both(total, known[key])
         found = undominated(found | total)
     return found
 
 
 @pytest.mark.parametrize(("size", "objective"), [(14, "edp"), (30, "energy^2*cycles")])
 def test_fuse__products_are_least_over_all_choices_for_all_runs(size: int, objective: str) -> None:
-    """Two runs of a line may take different mappings: neither is better than one price for all."""
+    """Two runs of a graph may take different mappings: neither is better than one price for all."""
     tiny, layers = machine(size), ATTENTION.layers
     network = replace(whole(layers), layers=tuple(replace(layer, repeat=2) for layer in layers))
     found, goal = fuse(tiny, network, objective=objective, workers=1), Objective.parse(objective)
-    rows: dict[tuple[int, int], Points] = {}
-    for first, end in itertools.combinations(range(len(layers) + 1), 2):
-        if end - first == 1:
-            points = map_front(tiny, layers[first], workers=1).points
-            rows[first, end] = {(each.energy_pj, each.cycles) for each in points}
-        else:
-            rows[first, end] = row_points(tiny, make_chain(layers[first:end], ["Inputs"] * (end - first - 1)))
-    line: Points = set()
-    for cuts in itertools.product((False, True), repeat=len(layers) - 1):
-        borders = [0, *(at for at, cut in enumerate(cuts, 1) if cut), len(layers)]
+    known = dict[Ran, Points]()
+    alone = [{(e.energy_pj, e.cycles) for e in map_front(tiny, layer, workers=1).points} for layer in layers]
+    graph: Points = set()
+    for steps in all_ways(tiny, ATTENTION):
         total: Points = {(0.0, 0)}
-        for row in itertools.pairwise(borders):
-            total = both(total, rows[row])
-        line = undominated(line | total)
-    least = min(goal.value(*point) for point in both(line, line))
+        for step in steps:
+            if step not in known:
+                points = None if step.alone else group_points(tiny, make_group(ATTENTION, step.order), step.border)
+                known[step] = alone[step.order[0]] if points is None else points
+            total = both(total, known[step])
+        graph = undominated(graph | total)
+    least = min(goal.value(*point) for point in both(graph, graph))
     assert found.certificate.proved
     assert found.certificate.value == pytest.approx(least, rel=1e-9)
     assert goal.value(found.totals.energy_pj, found.totals.cycles) == pytest.approx(least, rel=1e-9)
-    alone = min(
-        goal.value(*p) for p in both(*[functools.reduce(both, [rows[i, i + 1] for i in range(len(layers))])] * 2)
-    )
-    assert goal.value(found.unfused.energy_pj, found.unfused.cycles) == pytest.approx(alone, rel=1e-9)
+    unfused = min(goal.value(*p) for p in both(*[functools.reduce(both, alone)] * 2))
+    assert goal.value(found.unfused.energy_pj, found.unfused.cycles) == pytest.approx(unfused, rel=1e-9)
 
 
 @given(
@@ -556,6 +779,7 @@ def test_fuse__attention_of_bert_on_eyeriss() -> None:
 
 
 def test_fusing_levels__say_why_not() -> None:
-    assert fusing_levels(machine(), ROWS) == {"BUF": 1}
-    text = fusing_levels(machine(bypass="Inputs"), ROWS)
+    group = whole_group(ROWS)
+    assert fusing_levels(machine(), group) == {"BUF": 1}
+    text = fusing_levels(machine(bypass="Inputs"), group)
     assert text == "no level of tiny can store an intermediate: BUF does not store Inputs; REG has 2 instances"

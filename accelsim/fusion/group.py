@@ -48,8 +48,8 @@ class FusedDim:
         Places of layers of which each step writes an equal share: their outputs leave the group.
     moves : tuple of tuple of Move
         How each link inside moves for its readers.
-    extents : tuple of int
-        Words that are written along it, of each link inside.
+    extents, producers : tuple of int
+        Words that are written along it, of each link inside, and the place of the layer that writes them.
     summed : frozenset of int
         Places of layers that sum over it.
     """
@@ -65,11 +65,13 @@ class FusedDim:
     summed: frozenset[int]
 
     def overlaps(self, link: int) -> bool:
-        """Whether neighbouring tiles of a link may have words in common along it."""
+        """Whether neighbouring tiles of a link may have words in common along it.
+
+        Where several ask for them, one may be ahead of another: readers, and the link's own way out of the group.
+        """
         several = self.moves[link]
-        return len(several) > 1 and any(move != several[0] for move in several) or any(
-            move.window + 1 > move.step for move in several
-        )
+        asking = len(several) + (self.producers[link] in self.ends)
+        return asking > 1 or any(move.window + 1 > move.step for move in several)
 
 
 @dataclass(frozen=True, slots=True)
