@@ -645,7 +645,7 @@ def test_fuse_group__with_one_part_unproved_is_between_its_bound_and_the_best(
 
 
 @pytest.mark.usefixtures("_parts_once")
-@pytest.mark.parametrize("after", [12, 20, 40, 80, 160])
+@pytest.mark.parametrize("after", [3, 20, 45, 55, 160])
 def test_fuse_group__stopped_on_the_way_is_between_its_bound_and_the_best(
     monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
