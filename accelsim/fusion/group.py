@@ -137,7 +137,7 @@ def make_group(graph: Graph, places: Sequence[int]) -> Group:
     >>> block = {layer.name: layer for layer in load_workload("mobilenet_v2").layers}
     >>> graph = make_graph([block["b7_depthwise"], block["b7_project"]], [(0, 1, "Inputs")])
     >>> [(dim.name, dim.most) for dim in make_group(graph, [0, 1]).dims]
-    [('P', 14), ('Q', 14)]
+    [('C', 192), ('P', 14), ('Q', 14)]
     """
     at = {place: number for number, place in enumerate(places)}
     layers = tuple(graph.layers[place] for place in places)
@@ -325,9 +325,9 @@ class Demand:
 def demand(dim: FusedDim, steps: int, retained: tuple[bool, ...]) -> Demand:
     """Follow the tiles of the layers whose outputs leave the group back through it.
 
-    A tile of `n` points asks for `step * (n - 1) + window + 1` words of what it reads, of which those in the padding are
-    not computed. Several readers ask for all from the first word of any to the last. A retained halo is not computed
-    again.
+    A tile of `n` points asks for `step * (n - 1) + window + 1` words of what it reads, of which those in the padding
+    are not computed. Several readers ask for all from the first word of any to the last. A retained halo is not
+    computed again.
 
     `steps`: divides `dim.most`. `retained`: for each link inside, whether the words that two tiles share stay; else
     they are computed again.

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.graph import Graph, find_graphs, named_graph, put_together
+from accelsim.fusion.group import make_group
 from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, PartProblem, Solutions, held_by
 from accelsim.fusion.paths import State, Step, Ways
 from accelsim.fusion.result import (
@@ -113,7 +114,9 @@ class NetworkSearch:
 
     def graph(self, graph: Graph) -> tuple[tuple[Segment, ...], float]:
         """Best segments of a graph, at the best level, and the value that no fusion of it falls below."""
-        levels: list[int | None] = [at for at in range(1, len(self.architecture.levels)) if not unfit(self.architecture, at)]
+        levels: list[int | None] = [
+            at for at in range(1, len(self.architecture.levels)) if not unfit(self.architecture, at)
+        ]
         several = [self._at_level(graph, level) for level in levels or [None]]
         price = self.solutions.price
         best = min(several, key=lambda found: sum_segments(found[0], price))
@@ -357,7 +360,6 @@ def fuse(
     graphs = (named_graph(workload, chain),) if chain else found.graphs
     given = constraints if isinstance(constraints, Mapping) else {e.name: constraints for e in workload.layers}
     graphs = tuple(_with_rules(architecture, graph, given) for graph in graphs)
-    joined = any(len(graph.layers) > 1 for graph in graphs)
     graphs = put_together(graphs)
     until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
     solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
@@ -371,10 +373,6 @@ def fuse(
         stop = "interrupted" if asked() else "timeout"
     elif not certificate.proved:
         stop = solutions.stop
-    reasons = [unfit(architecture, at) for at in range(1, len(architecture.levels))]
-    why_not = "" if joined else "no layer reads what another one writes"
-    if joined and all(reasons):
-        why_not = f"no level of {architecture.name} can store an intermediate: {'; '.join(reasons) or 'it has no buffer'}"
     return FusedNetwork(
         architecture=architecture.name,
         workload=workload.name,
@@ -382,7 +380,7 @@ def fuse(
         segments=segments,
         certificate=certificate,
         apart=() if chain else found.apart,
-        why_not=why_not,
+        why_not=_why_not(architecture, graphs),
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,
@@ -393,6 +391,19 @@ def fuse(
         spaces=tuple(dict.fromkeys(search.spaces)),
         seconds=time.monotonic() - started,
     )
+
+
+def _why_not(architecture: Architecture, graphs: Sequence[Graph]) -> str:
+    """Why no output can stay on the chip for one that reads it; empty if one can."""
+    reasons = []
+    for graph in graphs:
+        for link in graph.links:
+            for reader in link.readers if link.producer is not None else ():
+                levels = fusing_levels(architecture, make_group(graph, (link.producer or 0, reader.layer)))
+                if not isinstance(levels, str):
+                    return ""
+                reasons.append(levels)
+    return reasons[0] if reasons else "no layer reads what another one writes"
 
 
 def _with_rules(architecture: Architecture, graph: Graph, given: Mapping[str, Constraints | None]) -> Graph:

@@ -173,7 +173,9 @@ def fusing_levels(architecture: Architecture, group: Group) -> dict[str, int] | 
             if any(name in getattr(rules.of(level.name), what) for level in several)
         )
 
-    roles = {"Outputs"} | {group.layers[at].tensor(name).role for at in range(len(group.layers)) for _, name in group.read(at)}
+    roles = {"Outputs"} | {
+        group.layers[at].tensor(name).role for at in range(len(group.layers)) for _, name in group.read(at)
+    }
     found, why = dict[str, int](), []
     for index, level in enumerate(architecture.levels[1:], 1):
         if reason := unfit(architecture, index):
@@ -240,7 +242,7 @@ def rules_inside(architecture: Architecture, group: Group, loops: Sequence[Fused
         if temporal is None:
             return None
         if inner:
-            temporal = _around(temporal, loops_of(group, layer, inner))
+            temporal = _around(temporal, loops_of(group, layer, inner), einsum.dims)
             if temporal is None:
                 return None
         left = replace(asked, temporal=temporal, sizes=(), words=())
@@ -248,16 +250,23 @@ def rules_inside(architecture: Architecture, group: Group, loops: Sequence[Fused
     return tuple(found)
 
 
-def _around(block: Block, loops: Sequence[Loop]) -> Block | None:
-    """What is asked of a block that has some loops outermost; None if they break what is asked already."""
+def _around(block: Block, loops: Sequence[Loop], dims: Iterable[str]) -> Block | None:
+    """What is asked of a block that has some loops outermost; None if they break what is asked already.
+
+    `dims`: dimensions of the Einsum. Those whose loops would have to stand outside get none.
+
+    >>> left = _around(Block(outer=("M", "K"), inner=("N",)), (Loop("K", 2),), ("M", "N", "K"))
+    >>> left and (left.outer, left.inner, [str(factor) for factor in left.factors])
+    (('K', 'M'), ('N',), ['K=2', 'M=1'])
+    """
     names = tuple(loop.dim for loop in loops)
     if not block.orders(tuple(loops)) or any(not block.allows(loop.dim, loop.bound) for loop in loops):
         return None
-    if any(dim not in names for dim in block.outer[: len(names)]) or set(names) & set(block.inner):
-        return None
-    rest = tuple(dim for dim in block.outer if dim not in names)
+    last = max(map(block.place, names))
     exact = tuple(Factor(loop.dim, loop.bound, loop.bound) for loop in loops)
-    return replace(block, factors=(*block.factors, *exact), outer=(*names, *rest))
+    none = tuple(Factor(dim, 1, 1) for dim in dims if dim not in names and block.place(dim) < last)
+    outer, inner = (tuple(dim for dim in order if dim not in names) for order in (block.outer, block.inner))
+    return replace(block, factors=(*block.factors, *exact, *none), outer=(*names, *outer), inner=inner)
 
 
 def loops_of(group: Group, layer: int, loops: Sequence[FusedLoop]) -> tuple[Loop, ...]:
@@ -318,14 +327,17 @@ def make_tiling(
     several = set(kept)
     every = frozenset(loop.dim for loop in loops)
     retain = tuple(
-        every if link.producer in border.staying else frozenset(d for kind, at, d in several if (kind, at) == ("halo", n))
+        every
+        if link.producer in border.staying
+        else frozenset(d for kind, at, d in several if (kind, at) == ("halo", n))
         for n, link in enumerate(group.inside)
     )
     resident = tuple(
-        frozenset(name for kind, at, name in several if (kind, at) == ("resident", n))
-        for n in range(len(group.layers))
+        frozenset(name for kind, at, name in several if (kind, at) == ("resident", n)) for n in range(len(group.layers))
     )
-    return FusedTiling(level, tuple(loops), retain, resident, frozenset(at for kind, at, _ in several if kind == "shared"))
+    return FusedTiling(
+        level, tuple(loops), retain, resident, frozenset(at for kind, at, _ in several if kind == "shared")
+    )
 
 
 def demands(group: Group, tiling: FusedTiling) -> dict[str, Demand]:
@@ -450,7 +462,9 @@ def runs(
     """
     counts: Counter[LayerPart] = Counter()
     needs, dims = demands(group, tiling), {dim.name: dim for dim in group.dims}
-    maybe = [frozenset(n for kind, at, n in undecided if (kind, at) == ("resident", i)) for i in range(len(group.layers))]
+    maybe = [
+        frozenset(n for kind, at, n in undecided if (kind, at) == ("resident", i)) for i in range(len(group.layers))
+    ]
     for layer, einsum in enumerate(group.layers):
         outer = [loop for loop in tiling.loops if layer not in dims[loop.dim].summed]
         sums = [loop for loop in tiling.loops if layer in dims[loop.dim].summed]
@@ -560,5 +574,6 @@ def streaming(einsum: Einsum, part: LayerPart) -> tuple[Product, ...]:
     """What makes sure that the tensors that a part streams do not stay: a loop moves each inside those over sums."""
     sums = dict(part.sums)
     return tuple(
-        Product(tuple(sorted(d for d in einsum.tensor(name).dims if d not in sums)), 2) for name in sorted(part.streamed)
+        Product(tuple(sorted(d for d in einsum.tensor(name).dims if d not in sums)), 2)
+        for name in sorted(part.streamed)
     )
