@@ -77,11 +77,14 @@ def test_time_collective__over_pcie_says_what_it_may_be_off():
 
 
 def test_time_collective__nvswitch_adds_up_from_hopper_on():
-    """Of eight H100 an all-reduce of 1 GiB takes less than an all-gather and a reduce-scatter; of A100 it does not."""
-    for gpu, faster in ((H100, True), (load_gpu("a100"), False)):
+    """Of eight H100 an all-reduce of 1 GiB takes less than an all-gather and a reduce-scatter; of A100 as much as both.
+
+    Switches that add up send each word through a link once instead of twice: they save half at most.
+    """
+    for gpu, low, high in ((H100, 0.5, 0.8), (load_gpu("a100"), 0.9, 1.1)):
         shapes = collective_shapes(["all_reduce", "all_gather", "reduce_scatter"], 8, 2.0**30)
         both, gather, scatter = time_collective(gpu, shapes).time_us
-        assert (both < 0.9 * (gather + scatter)) == faster
+        assert low <= both / (gather + scatter) < high
 
 
 REACH = {"nccl": 0.09, "custom_allreduce": 0.23}

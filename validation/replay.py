@@ -12,17 +12,19 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
 
 from accelsim.gpu.catalogue import Gpu, find_gpu
 from accelsim.gpu.decoder import Decoder, load_decoder
 from accelsim.gpu.serving import GAPS_US, LAUNCH_US, timed_step
 from accelsim.gpu.steps import Split, StepLoad, steps_of
 from accelsim.gpu.work import WIDE, Pricing, serving_mode
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, require
+
+if TYPE_CHECKING:
+    from scipy.interpolate import RegularGridInterpolator
 
 SERVERS = {
     "RTX4090/Llama-3.1-8B": ("rtx_4090", "llama", Split(1), 41_408),
@@ -66,6 +68,9 @@ class Replayed:
 
 def step_times(gpu: Gpu, decoder: Decoder, split: Split, stack: str = "vllm") -> RegularGridInterpolator:
     """Time [s] of steps by prompt tokens, sequences that decode, and their context; prompts are as one."""
+    require("scipy.interpolate", "times between those of the grid need it", "calibrate")
+    from scipy.interpolate import RegularGridInterpolator
+
     grid = [(tokens, some, context) for tokens in _TOKENS for some in _SEQUENCES for context in _CONTEXTS]
     steps = [
         steps_of(decoder, "bf16", split, StepLoad(int(tokens > 0), tokens, 0, some, context)) if tokens or some else {}

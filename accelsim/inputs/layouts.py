@@ -55,15 +55,12 @@ def _factors(text: str) -> dict[str, int] | None:
     return found if _FACTORS.fullmatch(text) and all(found.values()) and len(found) == len(blocks) else None
 
 
+_read_factors = fields.scalar(forms.pattern(_FACTORS), _factors, "factors such as `C=8 Q=4`, each rank once")
 _ENTRY: Keys = {
     "target": Key(fields.name, "the first level; others are ignored"),
     "tensor": Key(fields.identifier, "its tensor", "all"),
     "type": Key(fields.one_of(("interline", "intraline")), "order of the lines, or words in a line"),
-    "factors": Key(
-        fields.scalar(forms.pattern(_FACTORS), _factors, "factors such as `C=8 Q=4`, each rank once"),
-        "words of a line along each rank",
-        "1",
-    ),
+    "factors": Key(_read_factors, "words of a line along each rank", "1"),
     "permutation": Key(fields.text, "ranks, outermost first, such as `NCHW`", "the Einsum's"),
 }
 _read_entries = fields.items_of(keys_form(_ENTRY), "entries with `target` and `type`", least=1)
@@ -113,8 +110,7 @@ def read_layouts(
         return {}
     outermost = architecture.levels[0].name
     tensors = {tensor.name: tensor for tensor in einsum.tensors}
-    order: dict[str, tuple[int, ...]] = {}
-    line: dict[str, tuple[int, ...]] = {}
+    order, line = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]]()
     for entry, (target, name, kind, permutation), factors in zip(entries, read, blocks, strict=True):
         if target != outermost:
             if target not in {level.name for level in architecture.levels}:
@@ -136,9 +132,7 @@ def read_layouts(
             if permutation and kind == "interline":
                 order[tensor.name] = _order(entry, tensor, [alias[word] for word in words if word in alias])
             if kind == "intraline":
-                block = tensor.box(
-                    dict.fromkeys(einsum.dims, 1) | {d: n for d, n in factors.items() if d in einsum.dims}
-                )
+                block = tensor.box({dim: factors.get(dim, 1) for dim in einsum.dims})
                 named = {alias[word]: n for word, n in factors.items() if word in alias}
                 each = [named.get(rank, block[rank]) for rank in range(len(full))]
                 if max(each, default=1) > 1:
@@ -153,11 +147,9 @@ def read_layouts(
 
 def _aliases(tensor: Tensor) -> dict[str, int]:
     """Ranks of a tensor by each of their names."""
-    found = {name: rank for rank, name in enumerate(rank_names(tensor))}
-    for rank, terms in enumerate(tensor.ranks):
-        window = _WINDOWS.get(frozenset(dim for dim, _ in terms))
-        found |= {window: rank} if window and window not in found else {}
-    return found
+    windows = (_WINDOWS.get(frozenset(dim for dim, _ in terms)) for terms in tensor.ranks)
+    found = {window: rank for rank, window in enumerate(windows) if window}
+    return found | {name: rank for rank, name in enumerate(rank_names(tensor))}
 
 
 def _ranks_in(permutation: str, known: set[str]) -> list[str]:

@@ -1,6 +1,4 @@
-"""Sizes and bandwidths of a level.
-
-Bursts of the first level, and the banks that take them in turn.
+"""Sizes and bandwidths of a level; bursts of the first one, and the banks that take them in turn.
 
 Compression of what a storage level holds: the share of the raw bits that is left, by role of the tensor.
 
@@ -31,8 +29,6 @@ SIZE = node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITION
 """Reader of the key `size` of a level."""
 _DIGITS = 4
 """After the point, at most: traffic is counted in whole multiples of the smallest unit, and 64 bits are to hold it."""
-
-
 _SHARE = "a share of the raw bits above 0, at most 1"
 
 
@@ -61,7 +57,6 @@ BURSTS: Keys = {
     "burst": Key(fields.positive_size_bits, "smallest transfer of the first level", "none", SIZES),
     "banks": Key(fields.positive_int, "banks of the first level", "1"),
 }
-"""Keys of data layouts."""
 
 
 def read_bursts(level: Fields, *, first: bool) -> dict[str, Any]:
@@ -135,12 +130,10 @@ SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)), "systolic array of rows (y) and 
 def read_systolic(fanout: Fields) -> Systolic | None:
     """Read the systolic array that a fanout may be."""
     array = fanout.inner("systolic", _ARRAY_KEYS)
-    role = array.value("stationary", "")
-    instruction = None
-    if "instruction" in array:
-        asked = array.inner("instruction", _INSTRUCTION_KEYS)
-        instruction = Instruction(asked.value("along", ""), asked.value("rows", 1), asked.value("least", 1))
-    return Systolic(role, array.value("double_buffered", False), instruction) if role else None
+    role, asked = array.value("stationary", ""), array.inner("instruction", _INSTRUCTION_KEYS)
+    instruction = Instruction(asked.value("along", ""), asked.value("rows", 1), asked.value("least", 1))
+    streamed = instruction if "instruction" in array else None
+    return Systolic(role, array.value("double_buffered", False), streamed) if role else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +209,7 @@ def values_by_role(owner: Fields, key: str, keys: Keys, bypass: Iterable[str]) -
     read = owner.inner(key, keys)
     for role in sorted(set(bypass) & set(read.entries)):
         owner.problems.add(read.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
-    values = {role: read.value(role, None) for role in ROLES if role in read}
-    return {role: value for role, value in values.items() if value is not None}
+    return {role: value for role in ROLES if role in read and (value := read.value(role, None)) is not None}
 
 
 def read_size(
@@ -243,8 +235,7 @@ def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
     bits = None if problems.unreadable(node) else fields.positive_size_bits(node, problems)
     if bits is not None and bits < word_bits:
         problems.add(node, f"{describe(node)} is less than one word of {word_bits} bit")
-        return None
-    return None if bits is None else bits // word_bits
+    return None if bits is None else bits // word_bits or None
 
 
 def read_bandwidth(level: Fields, key: str, word_bits: int, clock_hz: Fraction | None) -> Fraction | None:

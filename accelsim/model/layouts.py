@@ -322,5 +322,4 @@ def in_bursts(result: Result, outermost: Level, kind: str) -> tuple[float, int]:
         energy += at.energy_pj * float(moves - 1)
         read += busy * at.storage_words(at.reads, outermost.word_bits)
         written += busy * at.storage_words(at.updates, outermost.word_bits)
-    ports = [math.ceil(words / rate) for rate, words in outermost.ports(read, written)]
-    return energy, max([result.cycles, *ports])
+    return energy, max([result.cycles, *(math.ceil(words / rate) for rate, words in outermost.ports(read, written))])
