@@ -143,7 +143,7 @@ def make_graph(
     """Join layers to a graph, in an order in which they may run.
 
     `reads`: which output is which input, as the place of its producer (or a layer outside the graph), the place of the
-    reader, and the reader's tensor. `results`: places of layers whose outputs have to go to the outermost level, besides
+    reader, and the reader's tensor. `results`: places of layers whose outputs have to go to the outermost level, beside
     those that nothing reads. `rules`: see `Graph`; none if empty. Raises AccelsimError if ranks do not line up.
 
     >>> from accelsim import load_workload
@@ -237,7 +237,9 @@ def _pieces(workload: Workload, joins: Sequence[_Join]) -> list[_Piece]:
             cuts[down] |= {cut - join.first for cut in cuts[up] if 0 < cut - join.first < many}
         changed = sum(map(len, cuts.values())) > before
     return [
-        (layer.name, first, end) for layer in workload.layers for first, end in itertools.pairwise(sorted(cuts[layer.name]))
+        (layer.name, first, end)
+        for layer in workload.layers
+        for first, end in itertools.pairwise(sorted(cuts[layer.name]))
     ]
 
 

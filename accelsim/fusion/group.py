@@ -64,15 +64,6 @@ class FusedDim:
     producers: tuple[int, ...]
     summed: frozenset[int]
 
-    def overlaps(self, link: int) -> bool:
-        """Whether neighbouring tiles of a link may have words in common along it.
-
-        Where several ask for them, one may be ahead of another: readers, and the link's own way out of the group.
-        """
-        several = self.moves[link]
-        asking = len(several) + (self.producers[link] in self.ends)
-        return asking > 1 or any(move.window + 1 > move.step for move in several)
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -146,7 +137,7 @@ def make_group(graph: Graph, places: Sequence[int]) -> Group:
         readers = tuple(replace(r, layer=at[r.layer]) for r in link.readers if r.layer in at)
         beyond = link.goes_out or len(readers) < len(link.readers)
         if link.producer in at and readers:
-            inside.append(Link(at[link.producer], readers, beyond))  # type: ignore[index]
+            inside.append(Link(at[link.producer], readers, beyond))
         elif len(readers) > 1 and all(_word_by_word(layers[r.layer], r) for r in readers):
             shared.append(Link(None, tuple(sorted(readers, key=lambda r: r.layer)), True))
     if len(_reached(len(layers), [*inside, *shared])) < len(layers):
@@ -249,9 +240,7 @@ def _trace(
     bounds = tuple(needed[at][dims[at]] for at in range(len(layers)))
     most = math.gcd(*(bounds[at] for at in ends))
     several = tuple(dims[at] for at in range(len(layers)))
-    return FusedDim(
-        several[-1], several, most, bounds, ends, tuple(moves), tuple(extents), tuple(producers), summed
-    )
+    return FusedDim(several[-1], several, most, bounds, ends, tuple(moves), tuple(extents), tuple(producers), summed)
 
 
 def _through(layers: Sequence[Einsum], link: Link, layer: int, name: str) -> list[tuple[int, str]] | None:
@@ -327,7 +316,7 @@ def demand(dim: FusedDim, steps: int, retained: tuple[bool, ...]) -> Demand:
 
     A tile of `n` points asks for `step * (n - 1) + window + 1` words of what it reads, of which those in the padding
     are not computed. Several readers ask for all from the first word of any to the last. A retained halo is not
-    computed again.
+    computed again, and none is longer where others are retained.
 
     `steps`: divides `dim.most`. `retained`: for each link inside, whether the words that two tiles share stay; else
     they are computed again.
@@ -340,7 +329,8 @@ def demand(dim: FusedDim, steps: int, retained: tuple[bool, ...]) -> Demand:
     written = {producer: link for link, producer in enumerate(dim.producers)}
     done, before = [0] * links, [-math.inf] * links
     tiles, halos = [0] * links, [0] * links
-    runs, requested = [], []
+    runs: list[tuple[int, ...]] = []
+    requested: list[tuple[tuple[int, int], ...]] = []
     for step in range(steps):
         spans, fresh = [(0, 0)] * layers, [(0, 0)] * layers
         for at in range(layers - 1, -1, -1):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from accelsim.fusion.graph import Graph, find_graphs, named_graph, put_together
 from accelsim.fusion.group import make_group
 from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, PartProblem, Solutions, held_by
-from accelsim.fusion.paths import State, Step, Ways
+from accelsim.fusion.paths import GroupStep, State, Ways
 from accelsim.fusion.result import (
     CYCLES,
     ENERGY,
@@ -86,11 +86,11 @@ class _StepCost:
 
 @dataclass(slots=True)
 class NetworkSearch:
-    """What is known while the lines of a network are gone through."""
+    """What is known while the graphs of a network are gone through."""
 
     architecture: Architecture
     solutions: Solutions  # parts that are solved, and the price that counts
-    longest: int | None  # layers that a fused chain has at most
+    longest: int | None  # layers that a group has at most
     deadline: float | None  # when to look for nothing better any more, by `time.monotonic`
     cache: ResultCache | None
     workers: int | None
@@ -102,7 +102,7 @@ class NetworkSearch:
     equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
     looked: set[str] = field(default_factory=set)  # groups that were looked at
     ways: dict[tuple[int, int | None, int], Ways] = field(default_factory=dict)  # by graph, level and layers of a group
-    costs: dict[tuple[int, int | None, Price, Step], _StepCost] = field(default_factory=dict)
+    costs: dict[tuple[int, int | None, Price, GroupStep], _StepCost] = field(default_factory=dict)
     most: int = 1  # layers that a group has at most at present
     waiting: int = 0  # layers that are still to be mapped by themselves
     late: bool = False
@@ -146,7 +146,7 @@ class NetworkSearch:
         bound = _shortest(ways, {step: (cost.bound, 0.0) for step, cost in costs.items()}).value[0]
         return tuple(segment for step in sure.steps if (segment := costs[step].segment) is not None), bound
 
-    def _cost(self, graph: Graph, ways: Ways, step: Step) -> _StepCost:
+    def _cost(self, graph: Graph, ways: Ways, step: GroupStep) -> _StepCost:
         """What is known of a step at the present price."""
         price = self.solutions.price
         key = id(graph), ways.level, price, step
@@ -157,7 +157,7 @@ class NetworkSearch:
             self.costs[key] = _StepCost(least, least[0], stuck=least == NOTHING)
         return self.costs[key]
 
-    def _limit(self, graph: Graph, ways: Ways, step: Step) -> Value:
+    def _limit(self, graph: Graph, ways: Ways, step: GroupStep) -> Value:
         """Value that no fused tiling of a step falls below; infinite where its level cannot keep a link inside.
 
         The parts of a layer together execute what is demanded of it at least once, and touch each of its words; what is
@@ -183,7 +183,7 @@ class NetworkSearch:
             costs.append(self.solutions.limit(problem))
         return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
 
-    def _solve(self, graph: Graph, ways: Ways, step: Step, below: float, cost: _StepCost) -> None:
+    def _solve(self, graph: Graph, ways: Ways, step: GroupStep, below: float, cost: _StepCost) -> None:
         """Fuse a group, if that takes less than `below`."""
         price = self.solutions.price
         if self.is_late():
@@ -298,13 +298,13 @@ class NetworkSearch:
 class _Path:
     """Steps through a graph, and their value."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[GroupStep, ...]
     value: Value
 
 
-def _shortest(ways: Ways, costs: Mapping[Step, Value]) -> _Path:
+def _shortest(ways: Ways, costs: Mapping[GroupStep, Value]) -> _Path:
     """The cheapest way through a graph, over steps that have a cost."""
-    best: dict[State, tuple[Value, tuple[State, Step] | None]] = {ways.order[0]: ((0.0, 0.0), None)}
+    best: dict[State, tuple[Value, tuple[State, GroupStep] | None]] = {ways.order[0]: ((0.0, 0.0), None)}
     for state in ways.order:
         if state not in best:
             continue
@@ -318,7 +318,7 @@ def _shortest(ways: Ways, costs: Mapping[Step, Value]) -> _Path:
                 best[after] = value, (state, step)
     if ways.end not in best:
         return _Path((), NOTHING)
-    steps: list[Step] = []
+    steps: list[GroupStep] = []
     at = ways.end
     while (came := best[at][1]) is not None:
         at, step = came
@@ -346,11 +346,11 @@ def fuse(
     workers: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> FusedNetwork:
-    """Find the chains of consecutive layers to fuse, and how, and prove that nothing in the space is better.
+    """Find the groups of layers to fuse, and how, and prove that nothing in the space is better.
 
     As `accelsim.fuse`; the workload's edges say which layer reads what, and without any, neighbours whose shapes line
     up are taken to be joined. `constraints` are of each layer by its name, or of all. `options`: among which mappings
-    the best one of a layer by itself is looked for; parts of fused chains have even ones with perfect factors. Raises
+    the best one of a layer by itself is looked for; parts of fused layers have even ones with perfect factors. Raises
     NoValidMappingError if a layer has no valid mapping, AccelsimError if the objective is unknown, the named layers do
     not follow each other, or constraints bound what a layer that may be fused costs.
     """

@@ -137,7 +137,9 @@ def part_space(encoded: Encoded, held: Held, rules: Constraints = NO_RULES) -> M
         free = frozenset() if index == 0 else intermediates(held, level.keep, einsum) - its.keep
         temporal, x, y = (
             replace(block, only=kept if block.only is None else kept & block.only)
-            for block, kept in zip(its.blocks.values(), (still | sums if index == 0 else still, still, still), strict=True)
+            for block, kept in zip(
+                its.blocks.values(), (still | sums if index == 0 else still, still, still), strict=True
+            )
         )
         if index == 0:
             temporal = replace(temporal, products=(*temporal.products, *held.streamed))
@@ -215,7 +217,8 @@ def without_held(result: Result, held: Held, names: list[str], capacity: int) ->
     ]
     networks = [n for n in result.networks if not (n.tensor in held.present and n.level in outside)]
     nests = tuple(
-        replace(nest, keep=nest.keep - held.present) if nest.level in outside else nest for nest in result.mapping.levels
+        replace(nest, keep=nest.keep - held.present) if nest.level in outside else nest
+        for nest in result.mapping.levels
     )
     mapping = replace(result.mapping, levels=nests)
     return replace(result, mapping=mapping, levels=levels, tensors=tuple(tensors), networks=tuple(networks))
@@ -308,8 +311,8 @@ def inner_energy(
 ) -> float:
     """Energy [pJ] that a layer takes at least at the fusing level and further in, whatever happens outside.
 
-    `names`: tensors that the level has to keep. `rules`: of this level and those further in. `deadline`: when to end with
-    what is proved, by `time.monotonic`.
+    `names`: tensors that the level has to keep. `rules`: of this level and those further in. `deadline`: when to end
+    with what is proved, by `time.monotonic`.
     """
     name, outer = architecture.levels[level].name, {each.name for each in architecture.levels[:level]}
     entries = dict(architecture.energy.entries)
@@ -320,7 +323,10 @@ def inner_energy(
         elif component == name and action == "write":
             entries.setdefault((component, role, "update"), entry)
             entries[component, role, action] = free
-    levels = [replace(each, bandwidth=None, read_bandwidth=None, write_bandwidth=None) for each in architecture.levels[: level + 1]]
+    levels = [
+        replace(each, bandwidth=None, read_bandwidth=None, write_bandwidth=None)
+        for each in architecture.levels[: level + 1]
+    ]
     levels[level] = replace(levels[level], drain_reads=False)
     free_outside = replace(
         architecture,

@@ -1,7 +1,7 @@
 """Ways through a graph: which layers run as a group one after the other, and what stays on the chip between them.
 
-A state is what has run, and which outputs lie in the fusing level as a whole. A step runs a group. The cheapest way is a
-shortest path from nothing to everything, over all orders in which the layers may run.
+A state is what has run, and which outputs lie in the fusing level as a whole. A step runs a group. The cheapest way is
+a shortest path from nothing to everything, over all orders in which the layers may run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from accelsim.inputs.architecture import Architecture
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What has run, by place, and links that lie in the fusing level as a whole: all of them, and those also outside."""
+    """What has run, by place, and links that lie in the fusing level as a whole: all, and those that are also outside."""
 
     done: frozenset[int]
     whole: frozenset[int]
@@ -27,7 +27,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GroupStep:
     """A group that runs, by places in an order in which it may run, and where its tensors are.
 
     Attributes
@@ -69,9 +69,7 @@ def _orders(graph: Graph, places: Sequence[int]) -> Iterator[tuple[int, ...]]:
     if not places:
         yield ()
         return
-    waiting = {
-        r.layer for link in graph.links if link.producer in places for r in link.readers if r.layer in places
-    }
+    waiting = {r.layer for link in graph.links if link.producer in places for r in link.readers if r.layer in places}
     for first in places:
         if first not in waiting:
             rest = tuple(place for place in places if place != first)
@@ -89,7 +87,7 @@ class Ways:
     graph: Graph
     level: int | None
     longest: int
-    steps: dict[State, list[tuple[Step, State]]] = field(default_factory=dict)
+    steps: dict[State, list[tuple[GroupStep, State]]] = field(default_factory=dict)
     order: list[State] = field(default_factory=list)  # so that each step leads to a later one
 
     def __post_init__(self) -> None:
@@ -125,7 +123,10 @@ class Ways:
         if self.level is None or its.producer is None or unfit(self.architecture, self.level):
             return False
         level, outer = self.architecture.levels[self.level], self.architecture.levels[: self.level]
-        ends = [(its.producer, self.graph.layers[its.producer].output.name), *((r.layer, r.tensor) for r in its.readers)]
+        ends = [
+            (its.producer, self.graph.layers[its.producer].output.name),
+            *((r.layer, r.tensor) for r in its.readers),
+        ]
         for place, name in ends:
             role, rules = self.graph.layers[place].tensor(name).role, self.graph.rules[place]
             if role in level.bypass or name in rules.of(level.name).bypass:
@@ -134,13 +135,13 @@ class Ways:
                 return False
         return self.words(link) <= level.rooms.get("", 0)
 
-    def _from(self, state: State) -> Iterator[tuple[Step, State]]:
+    def _from(self, state: State) -> Iterator[tuple[GroupStep, State]]:
         """All steps from a state."""
         for places in self._groups(state.done):
             yield from self._with_borders(state, places)
 
     def _groups(self, done: frozenset[int]) -> Iterator[tuple[int, ...]]:
-        """Sets of layers that may run next together: each reads what has run, or one of them writes, and links join them."""
+        """Sets of layers that may run next as a group: each reads what has run, or one of them writes, and links join them."""
         links, many = self.graph.links, len(self.graph.layers)
         known: set[frozenset[int]] = set()
         todo: list[frozenset[int]] = [frozenset()]
@@ -167,7 +168,7 @@ class Ways:
             reached = {at for places in joins if places.difference(left) for at in places} & left
         return not left
 
-    def _with_borders(self, state: State, places: tuple[int, ...]) -> Iterator[tuple[Step, State]]:
+    def _with_borders(self, state: State, places: tuple[int, ...]) -> Iterator[tuple[GroupStep, State]]:
         """A group with each choice of what stays of its outputs."""
         links, inside = self.graph.links, frozenset(places)
         done = state.done | inside
@@ -199,11 +200,12 @@ class Ways:
             taken = before + sum(map(self.words, staying))
             if taken > capacity and taken:
                 continue
-            step = Step(
+            step = GroupStep(
                 places,
                 present,
                 frozenset(p for at in staying if (p := links[at].producer) is not None),
-                frozenset(results) | {p for at, _, leaves in chosen if leaves and (p := links[at].producer) is not None},
+                frozenset(results)
+                | {p for at, _, leaves in chosen if leaves and (p := links[at].producer) is not None},
                 taken,
             )
             copied = (state.copied & kept) | {at for at, stays, leaves in chosen if stays and leaves}

@@ -23,7 +23,6 @@ from accelsim.fusion.tiling import (
     Option,
     Rules,
     Run,
-    fusing_levels,
     loop_sets,
     loops_of,
     make_tiling,

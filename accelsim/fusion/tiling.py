@@ -286,9 +286,9 @@ def options_of(group: Group, border: Border, level: Level, loops: Sequence[Fused
     found: list[tuple[float, Option]] = []
     for link, its in enumerate(group.inside):
         if its.producer not in border.staying:
-            found += [(0.0, ("halo", link, dim)) for dim in steps if dims[dim].overlaps(link)]
+            found += [(0.0, ("halo", link, dim)) for dim, many in steps.items() if has_halo(dims[dim], many, link)]
     for layer, einsum in enumerate(group.layers):
-        tile = {d: n for d, n in group.needed[layer].items()}
+        tile = dict(group.needed[layer])
         for dim, many in steps.items():
             tile[dims[dim].dims[layer]] //= many
         for tensor in einsum.tensors:
@@ -300,11 +300,16 @@ def options_of(group: Group, border: Border, level: Level, loops: Sequence[Fused
     return [option for _, option in sorted(found)]
 
 
+def has_halo(dim: FusedDim, steps: int, link: int) -> bool:
+    """Whether neighbouring tiles of a link have words in common along a fused dimension."""
+    return demand(dim, steps, (False,) * len(dim.moves)).halos[link] > 0
+
+
 def may_stay(
     group: Group, border: Border, layer: int, tensor: Tensor, loops: Sequence[FusedLoop], level: Level
 ) -> bool:
     """Whether the innermost fused loop leaves a tensor in place that is no link inside and not in the level anyway."""
-    if tensor.output and layer in border.staying or (layer, tensor.name) in border.present:
+    if (tensor.output and layer in border.staying) or (layer, tensor.name) in border.present:
         return False
     return (
         tensor.name not in group.internal(layer)
@@ -373,9 +378,7 @@ def shares(group: Group, tiling: FusedTiling, link: Link) -> bool:
     return True
 
 
-def rooms(
-    group: Group, tiling: FusedTiling, border: Border, undecided: frozenset[Option] = frozenset()
-) -> list[Room]:
+def rooms(group: Group, tiling: FusedTiling, border: Border, undecided: frozenset[Option] = frozenset()) -> list[Room]:
     """Words that each link inside takes in the fusing level beside what the border takes.
 
     `undecided`: halos that take no room, though nothing is asked of the layers before because of them.
@@ -508,7 +511,7 @@ def runs(
 def _held_always(
     group: Group, tiling: FusedTiling, border: Border, layer: int
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Tensors of a layer, besides resident ones, that lie in the level as a whole: those that come or go, and others."""
+    """Tensors of a layer, besides resident ones, that lie in the level as a whole: some come or go, others stay."""
     einsum = group.layers[layer]
     arriving, present = set[str](), {name for _, name in group.read(layer)}
     present |= {name for at, name in border.present if at == layer}
@@ -531,9 +534,7 @@ def _with_room(
     undecided: frozenset[Option],
 ) -> list[Run]:
     """Parts with the storage words that others leave them, and those that they take at least."""
-    lean = replace(
-        tiling, shared=frozenset(at for at in tiling.shared if ("shared", at, "") not in undecided)
-    )
+    lean = replace(tiling, shared=frozenset(at for at in tiling.shared if ("shared", at, "") not in undecided))
     resident: dict[tuple[int, str], int] = {}
     for part in counts:
         for name in tiling.resident[part.layer] - part.undecided:

@@ -69,7 +69,7 @@ def transfer_cycles(c: Constants, s: Detail, keep: Bools2, lv: int, t: int, wait
         groups *= s.at[between, t, UP if output else DOWN]
     here, above = c.nodes[lv, 0], c.nodes[parent, 0]
     part, outer = c.word_parts[lv, t, s.at[lv, t, PARTIAL]], c.word_parts[parent, t, s.at[parent, t, PARTIAL]]
-    if outer == 0:  # in a fused chain: it never leaves the level
+    if outer == 0:  # in a fused group: it never leaves the level
         return 0, 0, 0, 0
     tile, fills = s.at[lv, t, TILE] * part, s.at[lv, t, FILLS] * part
     outer_tile, reads = groups * s.at[lv, t, TILE] * outer, s.at[parent, t, READS] * outer
@@ -119,7 +119,7 @@ def late_cycles(c: Constants, s: Detail, keep: Bools2, lv: int) -> tuple[int, in
         parent, many = lv - 1, int(t != c.output[0])
         while not keep[parent, t]:
             parent -= 1
-        if c.latency[parent] == 0 or c.word_parts[parent, t, 0] == 0:  # in a fused chain it never leaves the level
+        if c.latency[parent] == 0 or c.word_parts[parent, t, 0] == 0:  # in a fused group it never leaves the level
             continue
         if c.overlap[lv] == NONE_OVERLAPS:
             many = s.at[lv, t, TRIPS] if s.at[lv, t, TRIPS] > 0 else -(-s.at[lv, t, FILLS] // s.at[lv, t, TILE])

@@ -185,7 +185,7 @@ def _count_firsts(grid: Grid) -> Floats:
         both, read, written = (words * per / rate if rate else 0.0 for rate, per in ports)
         inputs, outputs = (max(both, written), max(both, read)), (max(both, read), max(both, written))
         found[level, :, t, 0], found[:, level, t, 1] = outputs if t == c.output[0] else inputs
-        found[:, level, t, 3] = float(words > 0.0)  # in a fused chain some tensors never leave a level
+        found[:, level, t, 3] = float(words > 0.0)  # in a fused group some tensors never leave a level
         if c.stationary[t] and c.array[PE] <= level < c.nodes[c.array[PE], 1]:
             found[level, :, t, 2] = float(c.array[ROWS])
     found[c.overlap == ALL_OVERLAP] = 0.0

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from accelsim.designs.soc import Assigned, layer_rows
 from accelsim.fusion.result import FusedNetwork, FusedPart, GroupResult, Segment
+from accelsim.fusion.tiling import has_halo
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
@@ -502,7 +503,7 @@ def _halo(found: GroupResult, link: int, stays: str) -> list[str]:
         loop.dim
         for loop in tiling.loops
         for dim in group.dims
-        if dim.name == loop.dim and dim.overlaps(link) and loop.dim not in tiling.retain[link]
+        if dim.name == loop.dim and has_halo(dim, loop.steps, link) and loop.dim not in tiling.retain[link]
     ]
     halos = [f"retained along {listed(sorted(tiling.retain[link]))} ({stays} stay)"] if tiling.retain[link] else []
     halos += [f"recomputed along {listed(sorted(again))}"] if again else []
