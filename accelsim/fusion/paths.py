@@ -19,7 +19,7 @@ from accelsim.inputs.architecture import Architecture
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What has run, by place, and links that lie in the fusing level as a whole: all, and those that are also outside."""
+    """What has run, by place, and links that lie in the fusing level as a whole: all, and those also outside."""
 
     done: frozenset[int]
     whole: frozenset[int]
@@ -141,7 +141,7 @@ class Ways:
             yield from self._with_borders(state, places)
 
     def _groups(self, done: frozenset[int]) -> Iterator[tuple[int, ...]]:
-        """Sets of layers that may run next as a group: each reads what has run, or one of them writes, and links join them."""
+        """Sets of layers that may run next as a group: all that they read is written, and links join them."""
         links, many = self.graph.links, len(self.graph.layers)
         known: set[frozenset[int]] = set()
         todo: list[frozenset[int]] = [frozenset()]
