@@ -21,7 +21,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints, Product
 from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
-from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.inputs.workload import OPERATIONS, Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import BY_READ, BY_UPDATE, BY_WRITE, Constants, Encoded, encode
 from accelsim.model.limits import touched_words
@@ -353,13 +353,14 @@ _ROUNDED = 1e-11
 class PartProblem:
     """A part as the exact mapper sees it, whatever its layer is called.
 
-    Bounds by dimension, tensors, what is held, what of that may pass through like other tensors, and what constraints
-    ask of its mapping.
+    Bounds by dimension, tensors, what is held, the operation at each point, what constraints ask of its mapping, and
+    what of that which is held may pass through like other tensors.
     """
 
     bounds: tuple[tuple[str, int], ...]
     tensors: tuple[Tensor, ...]
     held: Held
+    operation: str = OPERATIONS[0]
     rules: Constraints = NO_RULES
     undecided: frozenset[str] = frozenset()
     whole: tuple[int, ...] = field(default=(), compare=False)  # bounds of its layer
@@ -386,8 +387,15 @@ class Solutions:
     limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
     least: dict[tuple[PartProblem, bool], tuple[float, int]] = field(default_factory=dict)
     inner: dict[tuple[object, ...], float] = field(default_factory=dict)
+    machines: dict[str, Architecture] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
+
+    def machine(self, part: PartProblem) -> Architecture:
+        """The levels and units that run a part."""
+        if part.operation not in self.machines:
+            self.machines[part.operation] = self.architecture.for_operation(part.operation)
+        return self.machines[part.operation]
 
     def known(self, part: PartProblem, capacity: int) -> Result | None:
         """Mapping of a part within so many words, the best that its search found, if there was one."""
@@ -408,9 +416,9 @@ class Solutions:
         `closed`: one that does not fall where a part is made larger.
         """
         if (part, closed) not in self.least:
-            kind = tuple(dim for dim, _ in part.bounds), part.tensors, part.held, part.undecided
+            kind = tuple(dim for dim, _ in part.bounds), part.tensors, part.held, part.undecided, part.operation
             if kind not in self.limits:
-                self.limits[kind] = PartLimits.make(self.architecture, part.einsum, part.held, part.undecided)
+                self.limits[kind] = PartLimits.make(self.machine(part), part.einsum, part.held, part.undecided)
             inner = 0.0 if closed else self._inner(part)
             self.least[part, closed] = self.limits[kind].of(tuple(bound for _, bound in part.bounds), inner)
         return self.price.value(*self.least[part, closed])
@@ -427,10 +435,10 @@ class Solutions:
         bounds = tuple((dim, whole if whole % bound == 0 else bound) for (dim, bound), whole in pairs)
         outer = [level.name for level in self.architecture.levels[: part.held.level]]
         rules = replace(part.rules, levels=tuple(each for each in part.rules.levels if each.level not in outer))
-        key = bounds, part.tensors, part.held.level, part.held.names - part.undecided, rules
+        key = bounds, part.tensors, part.held.level, part.held.names - part.undecided, rules, part.operation
         if key not in self.inner:
             einsum = Einsum("part", dict(bounds), part.tensors)
-            found = inner_energy(self.architecture, einsum, part.held.level, key[3], rules, self.prove_until)
+            found = inner_energy(self.machine(part), einsum, part.held.level, key[3], rules, self.prove_until)
             self.inner[key] = found / einsum.macs
         return self.inner[key]
 
@@ -453,7 +461,7 @@ class Solutions:
         several = self.found.setdefault(part, [])
         room = capacity if several else whole
         price = None if self.fronts else self.price
-        answer = map_part(self.architecture, part.einsum, part.held, room, price, part.rules, self.prove_until)
+        answer = map_part(self.machine(part), part.einsum, part.held, room, price, part.rules, self.prove_until)
         self.solved += 1
         if answer is None:
             self.impossible[part] = max(room, self.impossible.get(part, -1))

@@ -119,7 +119,11 @@ class GroupSearch:
             bounds = tuple(zip(einsum.dims, run.part.bounds, strict=True))
             whole = tuple(self.group.needed[run.part.layer].values())
             items.append(
-                (run, PartProblem(bounds, einsum.tensors, held, asked_of, undecided, whole), capacity - run.reserved)
+                (
+                    run,
+                    PartProblem(bounds, einsum.tensors, held, einsum.operation, asked_of, undecided, whole),
+                    capacity - run.reserved,
+                )
             )
         return _Candidate(loops, rules, kept, options, tiling, items, self.group.before(halos))
 
@@ -261,16 +265,16 @@ def _value(each: _Candidate, solutions: Solutions) -> Value | None:
 
 def _fused_parts(group: Group, each: _Candidate, solutions: Solutions) -> tuple[FusedPart, ...]:
     """Parts with their best mappings, in the order of the layers."""
-    machine = solutions.architecture
-    names = [level.name for level in machine.levels]
     dims = {dim.name: dim for dim in group.dims}
     parts = []
     for run, part, room in each.parts:
         known, at = solutions.known(part, room), run.part.layer
         outer = [loop for loop in each.loops if at not in dims[loop.dim].summed]
         loops = loops_of(group, at, outer)
+        machine = solutions.machine(part)
         if known is None or _is_wrong(machine, group.layers[at], group.rules[at], loops, part, room, known):
             raise RuntimeError(f"a part of {group.layers[at].name} has no mapping, or one that it may not have")
+        names = [level.name for level in machine.levels]
         result = replace(without_held(known, part.held, names, room), workload=group.layers[at].name)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
     return tuple(sorted(parts, key=_place))

@@ -17,6 +17,7 @@ from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.constraints import Block, Constraints, Factor, Product
 from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import Loop
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Tensor
 
 
@@ -176,9 +177,12 @@ def fusing_levels(architecture: Architecture, group: Group) -> dict[str, int] | 
     roles = {"Outputs"} | {
         group.layers[at].tensor(name).role for at in range(len(group.layers)) for _, name in group.read(at)
     }
+    machines = [architecture.for_operation(layer.operation) for layer in group.layers]
     found, why = dict[str, int](), []
     for index, level in enumerate(architecture.levels[1:], 1):
-        if reason := unfit(architecture, index):
+        if others := {each.compute.name: None for each in machines if len(each.levels) <= index}:
+            why.append(f"{level.name} lies beside {listed(others)}")
+        elif reason := unfit(architecture, index):
             why.append(reason)
         elif roles & level.bypass:
             why.append(f"{level.name} does not store {' and '.join(sorted(roles & level.bypass))}")
