@@ -72,10 +72,10 @@ def partitions(graph: Graph) -> Iterator[list[tuple[int, ...]]]:
             yield [order[first:end] for first, end in itertools.pairwise(ends)]
 
 
-def may_store(tiny: Architecture, graph: Graph, link: Link) -> bool:
+def may_store(tiny: Architecture, layers: Sequence[Einsum], link: Link) -> bool:
     """Whether F may store a link as an output and as an input of each reader."""
-    tensors = [graph.layers[r.layer].tensor(r.tensor) for r in link.readers]
-    return "Outputs" not in tiny.levels[F].bypass and not any(t.role in tiny.levels[F].bypass for t in tensors)
+    roles = {layers[r.layer].tensor(r.tensor).role for r in link.readers} | {"Outputs"}
+    return not roles & tiny.levels[F].bypass
 
 
 def all_ways(tiny: Architecture, graph: Graph) -> Iterator[list[Ran]]:
@@ -91,7 +91,7 @@ def all_ways(tiny: Architecture, graph: Graph) -> Iterator[list[Ran]]:
             readers = [place[r.layer] for r in link.readers]
             made = max(readers) if link.producer is None else place[link.producer]
             # the group until which the whole link stays, None if it does not
-            several = range(made, max(readers) + 1) if max(readers) > made and may_store(tiny, graph, link) else ()
+            several = range(made, max(readers) + 1) if max(readers) > made and may_store(tiny, graph.layers, link) else ()
             choices.append([None, *several])
         for until in itertools.product(*choices):
             steps = []
@@ -443,8 +443,10 @@ class Fusion:
     def may_share(self, number: int, lines: Sequence[tuple[tuple[int, int], Line]]) -> bool:
         """Whether the first reader of a shared input fetches all that the others ask for in the same step."""
         first, *others = self.shared[number].readers
-        if any((r.layer, r.tensor) in self.ran.border.present for r in self.shared[number].readers):
-            return False
+        for r in self.shared[number].readers:
+            role = self.layers[r.layer].tensor(r.tensor).role
+            if role in self.tiny.levels[F].bypass or (r.layer, r.tensor) in self.ran.border.present:
+                return False
         for (dim, _), line in lines:
             if self.along(self.shared[number], self.dims[dim]) is None:
                 return False
@@ -458,7 +460,7 @@ class Fusion:
         many = len(self.inside)
         if len(self.joined([*self.inside, *self.shared])) > 1:
             return
-        if any(not may_store(self.tiny, self.graph, self._in_graph(link)) for link in self.inside):
+        if not all(may_store(self.tiny, self.layers, link) for link in self.inside):
             return
         for loops in self.loops():
             for halos in _subsets(self.halos(loops)):
@@ -476,12 +478,6 @@ class Fusion:
                     for resident in _subsets(self.residents(loops)):
                         self.tilings += 1
                         yield self._pieces_and_rooms(lines, kept, shared, resident, links, fetched)
-
-    def _in_graph(self, link: Link) -> Link:
-        """A link inside with the places of the graph."""
-        return next(
-            each for each in self.graph.links if link.producer is not None and each.producer == self.ran.order[link.producer]
-        )
 
     def room(
         self, number: int, lines: Sequence[tuple[tuple[int, int], Line]], kept: Mapping[int, tuple[bool, ...]]

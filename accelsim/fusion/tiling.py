@@ -295,7 +295,8 @@ def options_of(group: Group, border: Border, level: Level, loops: Sequence[Fused
             if may_stay(group, border, layer, tensor, loops, level):
                 found.append((-float(tensor.words(tile)), ("resident", layer, tensor.name)))
     for link, its in enumerate(group.shared):
-        if all((r.layer, r.tensor) not in border.present for r in its.readers):
+        roles = {group.layers[r.layer].tensor(r.tensor).role for r in its.readers}
+        if not roles & level.bypass and all((r.layer, r.tensor) not in border.present for r in its.readers):
             found.append((0.0, ("shared", link, "")))
     return [option for _, option in sorted(found)]
 
