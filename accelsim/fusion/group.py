@@ -218,14 +218,12 @@ def _trace(
         layer, name = todo.pop()
         if dims.get(layer, name) != name or needed[layer][name] == 1 or name in layers[layer].whole:
             return None
-        if layer in dims:
-            continue
-        dims[layer] = name
-        for link in inside:
+        for link in inside if layer not in dims else ():
             found = _through(layers, link, layer, name)
             if found is None:
                 return None
             todo += found
+        dims[layer] = name
         if not todo:  # what is only read in common joins those that nothing else joins
             for link in shared:
                 joined = [each.layer for each in link.readers]
