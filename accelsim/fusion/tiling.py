@@ -404,9 +404,10 @@ def rooms(group: Group, tiling: FusedTiling, border: Border, undecided: frozense
 
 
 def _whole(link: Link, name: str) -> int:
-    """Words along a rank from the first that any reader asks for to the last, padding included."""
+    """Words along a rank from the first that any reader asks for, or that leaves, to the last, padding included."""
     ranks = [rank for reader in link.readers for rank in reader.ranks if rank.producer == name]
-    return max(rank.box - rank.before for rank in ranks) + max(rank.before for rank in ranks)
+    ends = [rank.extent for rank in ranks if link.goes_out]
+    return max([*ends, *(rank.box - rank.before for rank in ranks)]) + max(rank.before for rank in ranks)
 
 
 def shared_room(group: Group, tiling: FusedTiling, link: int) -> Room:
