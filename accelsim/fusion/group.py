@@ -159,6 +159,14 @@ def make_group(graph: Graph, places: Sequence[int]) -> Group:
     return Group(layers, tuple(places), tuple(inside), tuple(shared), tuple(found.values()), tuple(needed), rules)
 
 
+def joined_by(graph: Graph, link: Link, some: frozenset[int]) -> frozenset[int]:
+    """Layers, of some, that a link joins in a group of these: none where they read through a window what is before."""
+    readers = [r for r in link.readers if r.layer in some]
+    if link.producer in some or all(_word_by_word(graph.layers[r.layer], r) for r in readers):
+        return some.intersection(link.places())
+    return frozenset()
+
+
 def _word_by_word(einsum: Einsum, reader: Reader) -> bool:
     """Whether a layer reads a link without window, stride and padding."""
     return all(len(rank.terms) == 1 and rank.terms[0][1] == 1 and rank.box == rank.extent for rank in reader.ranks)
@@ -210,14 +218,12 @@ def _trace(
         layer, name = todo.pop()
         if dims.get(layer, name) != name or needed[layer][name] == 1 or name in layers[layer].whole:
             return None
-        if layer in dims:
-            continue
-        dims[layer] = name
-        for link in inside:
+        for link in inside if layer not in dims else ():
             found = _through(layers, link, layer, name)
             if found is None:
                 return None
             todo += found
+        dims[layer] = name
         if not todo:  # what is only read in common joins those that nothing else joins
             for link in shared:
                 joined = [each.layer for each in link.readers]

@@ -299,7 +299,8 @@ def options_of(group: Group, border: Border, level: Level, loops: Sequence[Fused
             if may_stay(group, border, layer, tensor, loops, level):
                 found.append((-float(tensor.words(tile)), ("resident", layer, tensor.name)))
     for link, its in enumerate(group.shared):
-        if all((r.layer, r.tensor) not in border.present for r in its.readers):
+        roles = {group.layers[r.layer].tensor(r.tensor).role for r in its.readers}
+        if not roles & level.bypass and all((r.layer, r.tensor) not in border.present for r in its.readers):
             found.append((0.0, ("shared", link, "")))
     return [option for _, option in sorted(found)]
 
@@ -407,9 +408,10 @@ def rooms(group: Group, tiling: FusedTiling, border: Border, undecided: frozense
 
 
 def _whole(link: Link, name: str) -> int:
-    """Words along a rank from the first that any reader asks for to the last, padding included."""
+    """Words along a rank from the first that any reader asks for, or that leaves, to the last, padding included."""
     ranks = [rank for reader in link.readers for rank in reader.ranks if rank.producer == name]
-    return max(rank.box - rank.before for rank in ranks) + max(rank.before for rank in ranks)
+    ends = [rank.extent for rank in ranks if link.goes_out]
+    return max([*ends, *(rank.box - rank.before for rank in ranks)]) + max(rank.before for rank in ranks)
 
 
 def shared_room(group: Group, tiling: FusedTiling, link: int) -> Room:

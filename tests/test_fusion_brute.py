@@ -1,0 +1,171 @@
+"""Fusion of random graphs against brute force: every way through a graph, every fused tiling, every mapping."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, replace
+
+import pytest
+
+from accelsim.fusion.graph import Graph, make_graph
+from accelsim.fusion.network import NetworkSearch, _best_segments
+from accelsim.fusion.parts import Solutions
+from accelsim.fusion.result import CYCLES, ENERGY
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.objective import Objective
+from accelsim.inputs.workload import Einsum
+from accelsim.results.cache import MapOptions
+from tests.brute import has_few
+from tests.effort import many
+from tests.fusion_brute import Fusion, Mappings, Piece, Points, Ran, front_of_ways, least_of_ways
+from tests.test_fusion_tiling import add, conv, gemm, machine, soft_max
+
+EVEN = MapOptions(uneven=False, imperfect=())
+OUTSIDE = -1
+"""The place of what lies outside a graph."""
+
+
+@dataclass
+class Draft:
+    """Layers that are drawn one by one, and what each reads."""
+
+    rng: random.Random
+    layers: list[Einsum]
+    reads: list[tuple[int, int, str]]
+    shapes: dict[int, tuple[int, int]]
+
+    def size(self, most: int = 4) -> int:
+        """A bound."""
+        return self.rng.choice([n for n in (1, 2, 2, 2, 3, 4, 4) if n <= most])
+
+    def source(self) -> int:
+        """An output that is there, the last one more often than others, or what lies outside the graph."""
+        return self.rng.choice([*self.shapes, max(self.shapes), max(self.shapes)])
+
+    def put(self, layer: Einsum, shape: tuple[int, int], **sources: int) -> None:
+        """Add a layer."""
+        self.reads += [(source, len(self.layers), name) for name, source in sources.items()]
+        self.shapes[len(self.layers)] = shape
+        self.layers.append(layer)
+
+    def windows(self, rows: int) -> list[tuple[int, int, int]]:
+        """Rows, rows of the kernel and strides of windows over some rows, with padding or not, or rows left over."""
+        found = []
+        for p in range(1, 5):
+            for r in range(1, 4):
+                for stride in (1, 2):
+                    box = stride * (p - 1) + r
+                    found += [(p, r, stride)] * (box - 2 * (r - 1) <= rows < box + stride)
+        return found
+
+    def layer(self) -> None:
+        """Add a layer of any kind that reads something that is there."""
+        rng, name, source = self.rng, f"e{len(self.layers)}", self.source()
+        a, b = self.shapes[source]
+        kind = rng.choice(["gemm", "gemm", "weights", "add", "pass", "rows", "depthwise", "image"])
+        if kind == "gemm":
+            others = [place for place, shape in self.shapes.items() if shape[0] == b and place != source]
+            if others and rng.random() < 0.5:
+                other = rng.choice(others)
+                n = self.shapes[other][1]
+                self.put(gemm(name, a, n, b), (a, n), Inputs=source, Weights=other)
+            else:
+                n = self.size()
+                self.put(gemm(name, a, n, b), (a, n), Inputs=source)
+        elif kind == "weights":
+            m = self.size()
+            self.put(gemm(name, m, b, a), (m, b), Weights=source)
+        elif kind == "add":
+            others = [place for place, shape in self.shapes.items() if shape == (a, b) and place != source]
+            more = {"Residual": rng.choice(others)} if others else {}
+            self.put(add(name, {"M": a, "N": b}), (a, b), Inputs=source, **more)
+        elif kind == "pass":
+            whole = frozenset(rng.choice(["", "", "N", "M"]))
+            self.put(replace(soft_max(name, a, b), whole=whole), (a, b), Inputs=source)
+        elif kind == "image":
+            p, r, _ = rng.choice([each for each in self.windows(a) if each[2] == 1])
+            q, s, _ = rng.choice([each for each in self.windows(b) if each[2] == 1])
+            self.put(conv(name, {"C": 1, "K": 1, "P": p, "Q": q, "R": r, "S": s}), (p, q), Inputs=source)
+        else:
+            p, r, stride = rng.choice(self.windows(b))
+            dims = {"C": a, "P": p, "Q": 1, "R": r, "S": 1}
+            k = a if kind == "depthwise" else self.size()
+            dims |= {} if kind == "depthwise" else {"K": k}
+            self.put(conv(name, dims, stride, depthwise=kind == "depthwise"), (k, p), Inputs=source)
+
+
+def is_joined(graph: Graph) -> bool:
+    """Whether links join all layers."""
+    found = {0}
+    for _ in graph.layers:
+        for link in graph.links:
+            found |= set(link.places()) if found & set(link.places()) else set()
+    return len(found) == len(graph.layers)
+
+
+def random_graph(rng: random.Random, tiny: Architecture, *, most: int = 4) -> Graph:
+    """Two to `most` layers, and which outputs are read elsewhere, too; mappings of each layer are few."""
+    while True:
+        draft = Draft(rng, [], [], {})
+        outside = gemm("outside", draft.size(), draft.size(), 1)
+        draft.shapes[OUTSIDE] = outside.dims["M"], outside.dims["N"]
+        for _ in range(rng.choice([2, 3, 3, 4, 4][: 2 * most - 3])):
+            draft.layer()
+        results = [place for place in sorted({source for source, _, _ in draft.reads}) if rng.random() < 0.2]
+        reads = [(outside if source == OUTSIDE else source, reader, name) for source, reader, name in draft.reads]
+        try:
+            graph = make_graph(draft.layers, reads, results)
+        except AccelsimError:  # a window, or ranks of one word
+            continue
+        small = all(layer.macs <= 48 and has_few(tiny, layer, 100_000) for layer in graph.layers)
+        if is_joined(graph) and small and any(link.producer is not None for link in graph.links):
+            return graph
+
+
+def random_machine(rng: random.Random) -> Architecture:
+    """A memory, a buffer that takes all tensors or not those of a role, and registers or none."""
+    tiny = machine(rng.choice([6, 8, 10, 12, 14, 16, 20, 26]), bypass=rng.choice(["", "", "", "Weights", "Inputs"]))
+    return replace(tiny, levels=tiny.levels[:2]) if rng.random() < 0.3 else tiny
+
+
+def alone(graph: Graph, mappings: Mappings, place: int) -> Points:
+    """A layer by itself."""
+    layer, nothing = graph.layers[place], frozenset[str]()
+    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing, (), nothing)
+    return mappings.points(piece, mappings.tiny.levels[1].size_words or 0)
+
+
+def least(graph: Graph, mappings: Mappings, goal: Objective) -> float:
+    """Least value of all ways, of energy or of cycles."""
+    first = goal.alone == "energy"
+
+    def worth(energy_pj: float, cycles: float) -> float:
+        return energy_pj if first else cycles
+
+    def cost(ran: Ran) -> float:
+        if ran.alone:
+            return min((worth(*each) for each in alone(graph, mappings, ran.order[0])), default=math.inf)
+        return Fusion(mappings.tiny, graph, ran, mappings).least(worth)
+
+    return least_of_ways(graph, mappings.tiny, cost)[0]
+
+
+def least_product(graph: Graph, mappings: Mappings, goal: Objective) -> float:
+    """Least product of all ways, with any mapping for each run of each part."""
+
+    def points(ran: Ran) -> Points:
+        if ran.alone:
+            return alone(graph, mappings, ran.order[0])
+        return Fusion(mappings.tiny, graph, ran, mappings).front()
+
+    front = front_of_ways(graph, mappings.tiny, points)
+    return min((goal.value(*each) for each in front), default=math.inf)
+
+
+def fused(graph: Graph, tiny: Architecture, goal: Objective):
+    """What the search of a network finds for a graph."""
+    solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
+    search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
+    return _best_segments(search, goal, (graph,))
