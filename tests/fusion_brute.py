@@ -91,7 +91,9 @@ def all_ways(tiny: Architecture, graph: Graph) -> Iterator[list[Ran]]:
             readers = [place[r.layer] for r in link.readers]
             made = max(readers) if link.producer is None else place[link.producer]
             # the group until which the whole link stays, None if it does not
-            several = range(made, max(readers) + 1) if max(readers) > made and may_store(tiny, graph.layers, link) else ()
+            several = (
+                range(made, max(readers) + 1) if max(readers) > made and may_store(tiny, graph.layers, link) else ()
+            )
             choices.append([None, *several])
         for until in itertools.product(*choices):
             steps = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -304,7 +305,7 @@ def _move(
     return Move(reader.layer, dict(rank.terms)[name], window, rank.before)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Demand:
     """What a loop over a fused dimension asks for along it, step by step."""
 
@@ -314,6 +315,36 @@ class Demand:
     # for each step what is demanded of each layer, from one point to before another, whether it is there or not; what
     # it runs are the last of these
     requested: tuple[tuple[tuple[int, int], ...], ...]
+
+    @functools.cached_property
+    def lengths(self) -> tuple[Counter[tuple[int, bool]], ...]:
+        """For each layer how often it runs so many points, in the first step and in later ones."""
+        return tuple(Counter((n, step == 0) for step, n in enumerate(its)) for its in zip(*self.runs, strict=True))
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  # one of few that are made
+    def covers(self, first: int, other: int) -> bool:
+        """Whether the tile that one layer has holds all that another one asks for, in each step."""
+        for spans, lengths in zip(self.requested, self.runs, strict=True):
+            (low, high), end = spans[first], spans[other][1]
+            if lengths[other] and not low <= end - lengths[other] < end <= high:
+                return False
+        return True
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019
+    def kept_tile(self, first: int, others: tuple[int, ...]) -> tuple[int, int]:
+        """Words that lie there at most from where a layer fetches them until the last has read them, and after that."""
+        end = max(spans[first][1] for spans in self.requested)
+        lowest, lows = end, []  # the first word that a step or a later one reads again
+        for spans, lengths in zip(reversed(self.requested), reversed(self.runs), strict=True):
+            lowest = min([lowest, *(spans[at][1] - lengths[at] for at in others if lengths[at])])
+            lows.append(lowest)
+        tile = halo = fetched = 0
+        for low, spans, lengths in zip(reversed(lows), self.requested, self.runs, strict=True):
+            halo = max(halo, fetched - low)
+            if lengths[first]:
+                low, fetched = min(low, spans[first][1] - lengths[first]), max(fetched, spans[first][1])
+            tile = max(tile, fetched - low)
+        return tile, halo
 
 
 @functools.lru_cache(maxsize=4096)

@@ -179,9 +179,8 @@ class NetworkSearch:
                 (arriving if layer in border.leaving else inner).add(einsum.output.name)
             part = LayerPart(layer, tuple(bounds.values()), frozenset(arriving), frozenset(inner) | again)
             held = held_by(group, part, ways.level)
-            whole = tuple(bounds.values())
-            problem = PartProblem(tuple(bounds.items()), einsum.tensors, held, einsum.operation, NO_RULES, again, whole)
-            costs.append(self.solutions.limit(problem))
+            kind = self.solutions.kind(einsum, group.rules[layer])
+            costs.append(self.solutions.limit(PartProblem(kind, part.bounds, held, again, part.bounds)))
         return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
 
     def _solve(self, graph: Graph, ways: Ways, step: GroupStep, below: float, cost: _StepCost) -> None:
