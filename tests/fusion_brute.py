@@ -1,7 +1,7 @@
 """Brute force over fused graphs: every way through a graph, and every fused tiling of each group; slowly on purpose.
 
-It follows docs/papers/fusion.md to the letter and judges the search of `accelsim.fusion`, so of that it uses nothing but
-the descriptions of graphs and borders, and `encode_part`: what a mapping of a part costs, which
+It follows docs/papers/fusion.md to the letter and judges the search of `accelsim.fusion`, so of that it uses nothing
+but the descriptions of graphs and borders, and `encode_part`: what a mapping of a part costs, which
 `tests/test_fusion.py` compares with execution. What each step asks of each layer follows from sets of points along one
 dimension; the best mapping of a part from all its mappings, each looked at (`tests/brute.py`).
 """
@@ -16,13 +16,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
+import numpy as np
+
 from accelsim.fusion.graph import Graph, Link, Reader, TiedRank
 from accelsim.fusion.parts import Held, encode_part
 from accelsim.fusion.tiling import Border
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.mapping import Loop
+from accelsim.inputs.mapping import Mapping as LayerMapping
 from accelsim.inputs.workload import Einsum, Tensor
-from tests.brute import FREE, truth
+from accelsim.model.encode import Bools
+from tests.brute import FREE, Truth, truth
 
 T = TypeVar("T")
 F = 1
@@ -91,7 +96,9 @@ def all_ways(tiny: Architecture, graph: Graph) -> Iterator[list[Ran]]:
             readers = [place[r.layer] for r in link.readers]
             made = max(readers) if link.producer is None else place[link.producer]
             # the group until which the whole link stays, None if it does not
-            several = range(made, max(readers) + 1) if max(readers) > made and may_store(tiny, graph.layers, link) else ()
+            several = (
+                range(made, max(readers) + 1) if max(readers) > made and may_store(tiny, graph.layers, link) else ()
+            )
             choices.append([None, *several])
         for until in itertools.product(*choices):
             steps = []
@@ -150,6 +157,21 @@ def front_of_ways(graph: Graph, tiny: Architecture, points: Callable[[Ran], Poin
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is asked of the mapping of a layer, of which fused loops stand outside the part."""
+
+    rules: Constraints
+    loops: tuple[Loop, ...]
+    layer: tuple[tuple[str, int], ...]
+
+    def broken_by(self, piece: Piece, mapping: LayerMapping) -> bool:
+        """Whether a mapping of a part, inside the fused loops, breaks it."""
+        memory, *others = mapping.levels
+        nest = replace(mapping, levels=(replace(memory, temporal=(*self.loops, *memory.temporal)), *others))
+        return bool(self.rules.broken_by(nest, Einsum("layer", dict(self.layer), piece.tensors)))
+
+
+@dataclass(frozen=True)
 class Piece:
     """What a layer runs in some steps: bounds over all steps of the loops `sums`, which stand outermost in it.
 
@@ -161,8 +183,9 @@ class Piece:
     dims: tuple[str, ...]
     arriving: frozenset[str]
     present: frozenset[str]
-    sums: tuple[tuple[str, int], ...]
-    streamed: frozenset[str]
+    sums: tuple[tuple[str, int], ...] = ()
+    streamed: frozenset[str] = frozenset()
+    asked: Asked | None = None
 
     @property
     def einsum(self) -> Einsum:
@@ -198,34 +221,41 @@ class Mappings:
         held, sums = piece.arriving | piece.present, dict(piece.sums)
         moving = frozenset[str]().union(*(t.dims for t in piece.tensors if t.name in held))
         free = frozenset(piece.dims) - moving - frozenset(sums)
-        again = tuple(
-            Product(tuple(sorted(d for d in t.dims if d not in sums)), 2)
-            for t in piece.tensors
-            if t.name in piece.streamed
-        )
-        if any(not each.names for each in again):
-            return []
-        outer = Block(
-            outer=tuple(sums),
-            factors=tuple(Factor(dim, steps, steps) for dim, steps in piece.sums),
-            only=free | frozenset(sums),
-            products=again,
-        )
-        rules = FREE
-        if held or sums:
-            asked = LevelConstraint(self.tiny.levels[0].name, temporal=outer)
-            rules = Constraints((asked, LevelConstraint(self.tiny.levels[F].name, keep=held)))
+        factors = tuple(Factor(dim, steps, steps) for dim, steps in piece.sums)
+        outer = Block(outer=tuple(sums), factors=factors, only=free | frozenset(sums))
+        rules, names = FREE, [level.name for level in self.tiny.levels]
+        if held or sums or piece.asked:
+            its = {each.level: each for each in (piece.asked.rules.levels if piece.asked else ())}
+            kept = its.get(names[F], LevelConstraint(names[F]))
+            its |= {names[F]: replace(kept, keep=kept.keep | held)}
+            its |= {names[0]: LevelConstraint(names[0], temporal=outer)}
+            rules = Constraints(tuple(its.values()))
         size = self.tiny.levels[F].size_words or 0
         encoded = encode_part(self.tiny, piece.einsum, Held(F, piece.arriving, piece.present), size)
         found = truth(self.tiny, piece.einsum, rules, MOST, encoded)
         assert found is not None
         self.looked += found.size
-        rows = zip(found.used_words[:, F].tolist(), found.energy_pj.tolist(), found.cycles.tolist(), strict=True)
+        passing = self._passing(piece, found)
+        columns = (found.used_words[passing, F], found.energy_pj[passing], found.cycles[passing])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         kept: list[tuple[int, float, int]] = []
         for row in sorted(set(rows)):
             if not any(each[1] <= row[1] and each[2] <= row[2] for each in kept):
                 kept.append(row)
         return kept
+
+    @staticmethod
+    def _passing(piece: Piece, found: Truth) -> Bools:
+        """Mappings in which a loop outside F, inside those over sums, moves each streamed tensor; none breaks a rule."""
+        dims, sums = found.encoded.dims, dict(piece.sums)
+        passing = np.ones(found.valid, np.bool_)
+        for tensor in piece.tensors:
+            if tensor.name in piece.streamed:
+                moving = [d for d, dim in enumerate(dims) if dim in tensor.dims and dim not in sums]
+                passing &= found.batch.temporal[:, 0, moving].prod(axis=1) > 1
+        for number in np.flatnonzero(passing) if piece.asked else ():
+            passing[number] = not piece.asked.broken_by(piece, found.mapping(number))
+        return passing
 
     def points(self, piece: Piece, room: int) -> Points:
         """Energies and cycles of the mappings that need no more words of F."""
@@ -273,6 +303,7 @@ class Fusion:
     graph: Graph
     ran: Ran
     mappings: Mappings
+    constrained: bool = False  # whether the mappings of layers have to keep the graph's rules
     tilings: int = 0  # that were looked at
     lines: dict[object, Line] = field(default_factory=dict)
     pieces: dict[object, Counter[Piece]] = field(default_factory=dict)
@@ -543,6 +574,10 @@ class Fusion:
             for t in einsum.tensors
             if sums and sums[-1][0] not in t.dims and t.name not in resident | arriving | present
         )
+        asked = None
+        if self.constrained:
+            loops = tuple(Loop(self.dims[dim][layer], steps) for (dim, steps), _ in lines if not self.sums(dim, layer))
+            asked = Asked(self.graph.rules[self.ran.order[layer]], loops, tuple(einsum.dims.items()))
         last: dict[str, object] = {}
         for step in itertools.product(*(range(len(line.runs)) for _, line in outer)):
             runs = {self.dims[dim][layer]: line.runs[n][layer] for (dim, line), n in zip(outer, step, strict=True)}
@@ -557,17 +592,8 @@ class Fusion:
                 same = last.get(name) == tile and not cut and not tensor.output
                 (there if same else comes).add(name)
                 last[name] = tile
-            found[
-                Piece(
-                    tuple(bounds.values()),
-                    einsum.tensors,
-                    tuple(einsum.dims),
-                    frozenset(comes),
-                    frozenset(there),
-                    sums,
-                    streamed,
-                )
-            ] += 1
+            held = frozenset(comes), frozenset(there)
+            found[Piece(tuple(bounds.values()), einsum.tensors, tuple(einsum.dims), *held, sums, streamed, asked)] += 1
         self.pieces[key] = found
         return found
 
@@ -646,7 +672,7 @@ class Fusion:
 
 
 def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
-    """Words of a tensor: its tile and the halos, and the halos alone; from tile, halo and whole extent along each loop."""
+    """Words of a tensor, its tile and all halos, and halos alone; from tile, halo and whole extent along each loop."""
     if not sides:
         return fixed, 0
     (tile, halo, _), *inner = sides

@@ -11,7 +11,7 @@ import pytest
 from accelsim.fusion.graph import Graph, make_graph
 from accelsim.fusion.network import NetworkSearch, _best_segments
 from accelsim.fusion.parts import Solutions
-from accelsim.fusion.result import CYCLES, ENERGY
+from accelsim.fusion.result import CYCLES, ENERGY, Segment
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
@@ -19,7 +19,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.results.cache import MapOptions
 from tests.brute import has_few
 from tests.effort import many
-from tests.fusion_brute import Fusion, Mappings, Piece, Points, Ran, front_of_ways, least_of_ways
+from tests.fusion_brute import F, Fusion, Mappings, Piece, Points, Ran, front_of_ways, least_of_ways
 from tests.test_fusion_tiling import add, conv, gemm, machine, soft_max
 
 EVEN = MapOptions(uneven=False, imperfect=())
@@ -127,14 +127,16 @@ def random_graph(rng: random.Random, tiny: Architecture, *, most: int = 4) -> Gr
 def random_machine(rng: random.Random) -> Architecture:
     """A memory, a buffer that takes all tensors or not those of a role, and registers or none."""
     tiny = machine(rng.choice([6, 8, 10, 12, 14, 16, 20, 26]), bypass=rng.choice(["", "", "", "Weights", "Inputs"]))
-    return replace(tiny, levels=tiny.levels[:2]) if rng.random() < 0.3 else tiny
+    memory, buffer, register = tiny.levels
+    buffer = replace(buffer, keep=frozenset() if rng.random() < 0.3 else buffer.keep)
+    return replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
 
 
 def alone(graph: Graph, mappings: Mappings, place: int) -> Points:
     """A layer by itself."""
     layer, nothing = graph.layers[place], frozenset[str]()
-    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing, (), nothing)
-    return mappings.points(piece, mappings.tiny.levels[1].size_words or 0)
+    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing)
+    return mappings.points(piece, mappings.tiny.levels[F].size_words or 0)
 
 
 def least(graph: Graph, mappings: Mappings, goal: Objective) -> float:
@@ -164,8 +166,95 @@ def least_product(graph: Graph, mappings: Mappings, goal: Objective) -> float:
     return min((goal.value(*each) for each in front), default=math.inf)
 
 
-def fused(graph: Graph, tiny: Architecture, goal: Objective):
-    """What the search of a network finds for a graph."""
+def best(graph: Graph, mappings: Mappings, goal: Objective) -> float:
+    """Least value of all ways through a graph."""
+    return least(graph, mappings, goal) if goal.alone else least_product(graph, mappings, goal)
+
+
+def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ...]:
+    """Compare the search of a network that is one graph with brute force."""
+    goal, mappings = Objective.parse(objective), KNOWN.setdefault(repr(tiny.levels), Mappings(tiny))
     solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
-    return _best_segments(search, goal, (graph,))
+    segments, proof = _best_segments(search, goal, (graph,))
+    worth = least(graph, mappings, goal) if goal.alone else least_product(graph, mappings, goal)
+    assert proof.proved
+    assert proof.value == pytest.approx(worth, rel=1e-9)
+    return segments
+
+
+KNOWN: dict[str, Mappings] = {}
+"""Mappings on each machine that were looked at."""
+CASES, TOGETHER = many("FUSION_GRAPHS", 120, least=24), 4
+
+
+@pytest.mark.parametrize("first", range(0, CASES, TOGETHER))
+def test_fuse__of_a_random_graph_is_the_best_of_all_ways_and_tilings(first: int) -> None:
+    """`ACCELSIM_FUSION_GRAPHS` says how many graphs there are."""
+    for seed in range(first, min(first + TOGETHER, CASES)):
+        rng = random.Random(seed)
+        tiny = random_machine(rng)
+        check(random_graph(rng, tiny), tiny, "cycles" if seed % 5 == 4 else "energy")
+
+
+@pytest.mark.parametrize("first", range(0, CASES // 4, TOGETHER))
+def test_fuse__of_a_random_graph_has_the_least_product(first: int) -> None:
+    """Of graphs of up to three layers, with any mapping for each run of each part."""
+    for seed in range(first, min(first + TOGETHER, CASES // 4)):
+        rng = random.Random(seed)
+        tiny = random_machine(rng)
+        check(random_graph(rng, tiny, most=3), tiny, "energy^2*cycles" if seed % 3 == 2 else "edp")
+
+
+def image(name: str, rows: int = 1) -> Einsum:
+    """Four words that are read through a window of some rows."""
+    return conv(name, {"C": 1, "K": 1, "P": 4, "Q": 1, "R": rows, "S": 1})
+
+
+OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "reads", "results", "size", "bypass"),
+    [
+        (
+            [image("first"), image("one", 3), image("two", 3), add("sum", {"K": 1, "P": 4})],
+            [(0, 1, "Inputs"), (0, 2, "Inputs"), (1, 3, "Inputs"), (2, 3, "Residual")],
+            [],
+            20,
+            "",
+        ),
+        (
+            [gemm("one", 2, 2, 2), gemm("two", 2, 2, 2)],
+            [(OUTSIDE_LAYER, 0, "Inputs"), (OUTSIDE_LAYER, 1, "Inputs"), (0, 1, "Weights")],
+            [],
+            16,
+            "Inputs",
+        ),
+        (
+            [soft_max(name, 2, 4) for name in ("one", "two", "three", "four")],
+            [(gemm("outside", 2, 4, 1), at, "Inputs") for at in (0, 1)] + [(0, 2, "Inputs"), (1, 3, "Inputs")],
+            [],
+            6,
+            "",
+        ),
+        (
+            [soft_max("one", 1, 4), conv("two", {"C": 1, "K": 2, "P": 2, "Q": 1, "R": 1, "S": 1}, 2)],
+            [(0, 1, "Inputs")],
+            [0],
+            5,
+            "",
+        ),
+    ],
+    ids=[
+        "two windows over one output",
+        "a shared input that the buffer may not store",
+        "two lines that only a shared input joins",
+        "words that leave and no reader asks for",
+    ],
+)
+def test_fuse__of_graphs_that_were_searched_wrongly(
+    layers: list[Einsum], reads: list[tuple[int | Einsum, int, str]], results: list[int], size: int, bypass: str
+) -> None:
+    """Each found a mistake."""
+    check(make_graph(layers, reads, results), machine(size, bypass=bypass), "energy")
