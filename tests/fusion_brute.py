@@ -129,33 +129,6 @@ def all_ways(tiny: Architecture, graph: Graph) -> Iterator[list[Ran]]:
                 yield steps
 
 
-def least_of_ways(graph: Graph, tiny: Architecture, cost: Callable[[Ran], float]) -> tuple[float, float]:
-    """The least sum over all ways, and over those that keep nothing whole."""
-    known, least, bare = dict[Ran, float](), math.inf, math.inf
-    for steps in all_ways(tiny, graph):
-        total = 0.0
-        for step in steps:
-            if step not in known:
-                known[step] = cost(step)
-            total += known[step]
-        least = min(least, total)
-        bare = bare if any(step.border.taken for step in steps) else min(bare, total)
-    return least, bare
-
-
-def front_of_ways(graph: Graph, tiny: Architecture, points: Callable[[Ran], Points]) -> Points:
-    """Energies and cycles of all ways, whatever each step takes."""
-    known, found = dict[Ran, Points](), Points()
-    for steps in all_ways(tiny, graph):
-        total: Points = [(0.0, 0)]
-        for step in steps:
-            if step not in known:
-                known[step] = points(step)
-            total = both(total, known[step])
-        found = undominated([*found, *total])
-    return found
-
-
 @dataclass(frozen=True)
 class Asked:
     """What is asked of the mapping of a layer, of which fused loops stand outside the part."""
@@ -246,7 +219,7 @@ class Mappings:
 
     @staticmethod
     def _passing(piece: Piece, found: Truth) -> Bools:
-        """Mappings in which a loop outside F, inside those over sums, moves each streamed tensor; none breaks a rule."""
+        """Mappings that break no rule, with a loop outside F inside those over sums that moves each streamed tensor."""
         dims, sums = found.encoded.dims, dict(piece.sums)
         passing = np.ones(found.valid, np.bool_)
         for tensor in piece.tensors:
@@ -684,3 +657,40 @@ def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> tuple[int, int
 def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
     for many in range(len(items) + 1):
         yield from itertools.combinations(items, many)
+
+
+def alone(graph: Graph, mappings: Mappings, place: int) -> Points:
+    """A layer by itself."""
+    layer, nothing = graph.layers[place], frozenset[str]()
+    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing)
+    return mappings.points(piece, mappings.tiny.levels[F].size_words or 0)
+
+
+def least_of_ways(graph: Graph, mappings: Mappings, worth: Callable[[float, int], float]) -> tuple[float, float]:
+    """The least sum over all ways of what energy and cycles are worth, and over those that keep nothing whole."""
+    known, least, bare = dict[Ran, float](), math.inf, math.inf
+    for steps in all_ways(mappings.tiny, graph):
+        for step in steps:
+            if step not in known and step.alone:
+                points = alone(graph, mappings, step.order[0])
+                known[step] = min((worth(*point) for point in points), default=math.inf)
+            elif step not in known:
+                known[step] = Fusion(mappings.tiny, graph, step, mappings).least(worth)
+        total = sum(known[step] for step in steps)
+        least = min(least, total)
+        bare = bare if any(step.border.taken for step in steps) else min(bare, total)
+    return least, bare
+
+
+def front_of_ways(graph: Graph, mappings: Mappings) -> Points:
+    """Energies and cycles of all ways, with any choice of a mapping for each run of each piece."""
+    known, found = dict[Ran, Points](), Points()
+    for steps in all_ways(mappings.tiny, graph):
+        total: Points = [(0.0, 0)]
+        for step in steps:
+            if step not in known:
+                points = alone(graph, mappings, step.order[0]) if step.alone else None
+                known[step] = points or Fusion(mappings.tiny, graph, step, mappings).front()
+            total = both(total, known[step])
+        found = undominated([*found, *total])
+    return found

@@ -19,7 +19,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.results.cache import MapOptions
 from tests.brute import has_few
 from tests.effort import many
-from tests.fusion_brute import F, Fusion, Mappings, Piece, Points, Ran, front_of_ways, least_of_ways
+from tests.fusion_brute import Mappings, front_of_ways, least_of_ways
 from tests.test_fusion_tiling import add, conv, gemm, machine, soft_max
 
 EVEN = MapOptions(uneven=False, imperfect=())
@@ -132,54 +132,19 @@ def random_machine(rng: random.Random) -> Architecture:
     return replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
 
 
-def alone(graph: Graph, mappings: Mappings, place: int) -> Points:
-    """A layer by itself."""
-    layer, nothing = graph.layers[place], frozenset[str]()
-    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing)
-    return mappings.points(piece, mappings.tiny.levels[F].size_words or 0)
-
-
-def least(graph: Graph, mappings: Mappings, goal: Objective) -> float:
-    """Least value of all ways, of energy or of cycles."""
-    first = goal.alone == "energy"
-
-    def worth(energy_pj: float, cycles: float) -> float:
-        return energy_pj if first else cycles
-
-    def cost(ran: Ran) -> float:
-        if ran.alone:
-            return min((worth(*each) for each in alone(graph, mappings, ran.order[0])), default=math.inf)
-        return Fusion(mappings.tiny, graph, ran, mappings).least(worth)
-
-    return least_of_ways(graph, mappings.tiny, cost)[0]
-
-
-def least_product(graph: Graph, mappings: Mappings, goal: Objective) -> float:
-    """Least product of all ways, with any mapping for each run of each part."""
-
-    def points(ran: Ran) -> Points:
-        if ran.alone:
-            return alone(graph, mappings, ran.order[0])
-        return Fusion(mappings.tiny, graph, ran, mappings).front()
-
-    front = front_of_ways(graph, mappings.tiny, points)
-    return min((goal.value(*each) for each in front), default=math.inf)
-
-
-def best(graph: Graph, mappings: Mappings, goal: Objective) -> float:
-    """Least value of all ways through a graph."""
-    return least(graph, mappings, goal) if goal.alone else least_product(graph, mappings, goal)
-
-
 def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ...]:
     """Compare the search of a network that is one graph with brute force."""
     goal, mappings = Objective.parse(objective), KNOWN.setdefault(repr(tiny.levels), Mappings(tiny))
     solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
     segments, proof = _best_segments(search, goal, (graph,))
-    worth = least(graph, mappings, goal) if goal.alone else least_product(graph, mappings, goal)
     assert proof.proved
-    assert proof.value == pytest.approx(worth, rel=1e-9)
+    if goal.alone:
+        price = solutions.price
+        least, _ = least_of_ways(graph, mappings, lambda *cost: price.value(*cost)[0])
+    else:
+        least = min((goal.value(*each) for each in front_of_ways(graph, mappings)), default=math.inf)
+    assert proof.value == pytest.approx(least, rel=1e-9)
     return segments
 
 
