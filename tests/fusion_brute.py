@@ -362,6 +362,9 @@ class Fusion:
         most = [math.gcd(*(self.needed[at][dim[at]] for at in self.ends)) for dim in self.dims]
         several = [[n for n in range(1, many + 1) if many % n == 0] for many in most]
         for steps in itertools.product(*several):
+            cut = [names for names, n in zip(self.dims, steps, strict=True) if n > 1]
+            if any(len(set(names)) < len(names) for names in zip(*cut, strict=True)):
+                continue  # two loops over one dimension of a layer
             for order in itertools.permutations((dim, n) for dim, n in enumerate(steps) if n > 1):
                 if all(self._sums_inside(order, layer) for layer in range(len(self.layers))):
                     yield order

@@ -23,6 +23,8 @@ from tests.fusion_brute import Mappings, front_of_ways, least_of_ways
 from tests.test_fusion_tiling import add, conv, gemm, machine, soft_max
 
 EVEN = MapOptions(uneven=False, imperfect=())
+WINDOWS = ["rows", "rows", "depthwise", "image"]
+"""Layers with windows."""
 OUTSIDE = -1
 """The place of what lies outside a graph."""
 
@@ -32,6 +34,7 @@ class Draft:
     """Layers that are drawn one by one, and what each reads."""
 
     rng: random.Random
+    windowed: bool  # whether windows slide over most inputs
     layers: list[Einsum]
     reads: list[tuple[int, int, str]]
     shapes: dict[int, tuple[int, int]]
@@ -64,7 +67,7 @@ class Draft:
         """Add a layer of any kind that reads something that is there."""
         rng, name, source = self.rng, f"e{len(self.layers)}", self.source()
         a, b = self.shapes[source]
-        kind = rng.choice(["gemm", "gemm", "weights", "add", "pass", "rows", "depthwise", "image"])
+        kind = rng.choice(WINDOWS if self.windowed else ["gemm", "gemm", "weights", "add", "pass", *WINDOWS])
         if kind == "gemm":
             others = [place for place, shape in self.shapes.items() if shape[0] == b and place != source]
             if others and rng.random() < 0.5:
@@ -108,8 +111,8 @@ def is_joined(graph: Graph) -> bool:
 def random_graph(rng: random.Random, tiny: Architecture, *, most: int = 4) -> Graph:
     """Two to `most` layers, and which outputs are read elsewhere, too; mappings of each layer are few."""
     while True:
-        draft = Draft(rng, [], [], {})
-        outside = gemm("outside", draft.size(), draft.size(), 1)
+        draft = Draft(rng, rng.random() < 0.4, [], [], {})
+        outside = gemm("outside", draft.size(), 4 if draft.windowed else draft.size(), 1)
         draft.shapes[OUTSIDE] = outside.dims["M"], outside.dims["N"]
         for _ in range(rng.choice([2, 3, 3, 4, 4][: 2 * most - 3])):
             draft.layer()
