@@ -213,12 +213,20 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
             5,
             "",
         ),
+        (
+            [soft_max("one", 2, 4), soft_max("two", 4, 2), gemm("three", 4, 4, 2), gemm("four", 2, 2, 4)],
+            [(0, 2, "Weights"), (1, 2, "Inputs"), (0, 3, "Inputs"), (1, 3, "Weights")],
+            [],
+            12,
+            "",
+        ),
     ],
     ids=[
         "two windows over one output",
         "a shared input that the buffer may not store",
         "two lines that only a shared input joins",
         "words that leave and no reader asks for",
+        "two loops over one dimension of a layer",
     ],
 )
 def test_fuse__of_graphs_that_were_searched_wrongly(
