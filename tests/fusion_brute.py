@@ -1,7 +1,7 @@
 """Brute force over fused graphs: every way through a graph, and every fused tiling of each group; slowly on purpose.
 
-It follows docs/papers/fusion.md to the letter and judges the search of `accelsim.fusion`, so of that it uses nothing but
-the descriptions of graphs and borders, and `encode_part`: what a mapping of a part costs, which
+It follows docs/papers/fusion.md to the letter and judges the search of `accelsim.fusion`, so of that it uses nothing
+but the descriptions of graphs and borders, and `encode_part`: what a mapping of a part costs, which
 `tests/test_fusion.py` compares with execution. What each step asks of each layer follows from sets of points along one
 dimension; the best mapping of a part from all its mappings, each looked at (`tests/brute.py`).
 """
@@ -16,13 +16,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
+import numpy as np
+
 from accelsim.fusion.graph import Graph, Link, Reader, TiedRank
 from accelsim.fusion.parts import Held, encode_part
 from accelsim.fusion.tiling import Border
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.mapping import Loop
+from accelsim.inputs.mapping import Mapping as LayerMapping
 from accelsim.inputs.workload import Einsum, Tensor
-from tests.brute import FREE, truth
+from accelsim.model.encode import Bools
+from tests.brute import FREE, Truth, truth
 
 T = TypeVar("T")
 F = 1
@@ -124,31 +129,19 @@ def all_ways(tiny: Architecture, graph: Graph) -> Iterator[list[Ran]]:
                 yield steps
 
 
-def least_of_ways(graph: Graph, tiny: Architecture, cost: Callable[[Ran], float]) -> tuple[float, float]:
-    """The least sum over all ways, and over those that keep nothing whole."""
-    known, least, bare = dict[Ran, float](), math.inf, math.inf
-    for steps in all_ways(tiny, graph):
-        total = 0.0
-        for step in steps:
-            if step not in known:
-                known[step] = cost(step)
-            total += known[step]
-        least = min(least, total)
-        bare = bare if any(step.border.taken for step in steps) else min(bare, total)
-    return least, bare
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the mapping of a layer, of which fused loops stand outside the part."""
 
+    rules: Constraints
+    loops: tuple[Loop, ...]
+    layer: tuple[tuple[str, int], ...]
 
-def front_of_ways(graph: Graph, tiny: Architecture, points: Callable[[Ran], Points]) -> Points:
-    """Energies and cycles of all ways, whatever each step takes."""
-    known, found = dict[Ran, Points](), Points()
-    for steps in all_ways(tiny, graph):
-        total: Points = [(0.0, 0)]
-        for step in steps:
-            if step not in known:
-                known[step] = points(step)
-            total = both(total, known[step])
-        found = undominated([*found, *total])
-    return found
+    def broken_by(self, piece: Piece, mapping: LayerMapping) -> bool:
+        """Whether a mapping of a part, inside the fused loops, breaks it."""
+        memory, *others = mapping.levels
+        nest = replace(mapping, levels=(replace(memory, temporal=(*self.loops, *memory.temporal)), *others))
+        return bool(self.rules.broken_by(nest, Einsum("layer", dict(self.layer), piece.tensors)))
 
 
 @dataclass(frozen=True)
@@ -163,8 +156,9 @@ class Piece:
     dims: tuple[str, ...]
     arriving: frozenset[str]
     present: frozenset[str]
-    sums: tuple[tuple[str, int], ...]
-    streamed: frozenset[str]
+    sums: tuple[tuple[str, int], ...] = ()
+    streamed: frozenset[str] = frozenset()
+    asked: Asked | None = None
 
     @property
     def einsum(self) -> Einsum:
@@ -200,34 +194,41 @@ class Mappings:
         held, sums = piece.arriving | piece.present, dict(piece.sums)
         moving = frozenset[str]().union(*(t.dims for t in piece.tensors if t.name in held))
         free = frozenset(piece.dims) - moving - frozenset(sums)
-        again = tuple(
-            Product(tuple(sorted(d for d in t.dims if d not in sums)), 2)
-            for t in piece.tensors
-            if t.name in piece.streamed
-        )
-        if any(not each.names for each in again):
-            return []
-        outer = Block(
-            outer=tuple(sums),
-            factors=tuple(Factor(dim, steps, steps) for dim, steps in piece.sums),
-            only=free | frozenset(sums),
-            products=again,
-        )
-        rules = FREE
-        if held or sums:
-            asked = LevelConstraint(self.tiny.levels[0].name, temporal=outer)
-            rules = Constraints((asked, LevelConstraint(self.tiny.levels[F].name, keep=held)))
+        factors = tuple(Factor(dim, steps, steps) for dim, steps in piece.sums)
+        outer = Block(outer=tuple(sums), factors=factors, only=free | frozenset(sums))
+        rules, names = FREE, [level.name for level in self.tiny.levels]
+        if held or sums or piece.asked:
+            its = {each.level: each for each in (piece.asked.rules.levels if piece.asked else ())}
+            kept = its.get(names[F], LevelConstraint(names[F]))
+            its |= {names[F]: replace(kept, keep=kept.keep | held)}
+            its |= {names[0]: LevelConstraint(names[0], temporal=outer)}
+            rules = Constraints(tuple(its.values()))
         size = self.tiny.levels[F].size_words or 0
         encoded = encode_part(self.tiny, piece.einsum, Held(F, piece.arriving, piece.present), size)
         found = truth(self.tiny, piece.einsum, rules, MOST, encoded)
         assert found is not None
         self.looked += found.size
-        rows = zip(found.used_words[:, F].tolist(), found.energy_pj.tolist(), found.cycles.tolist(), strict=True)
+        passing = self._passing(piece, found)
+        columns = (found.used_words[passing, F], found.energy_pj[passing], found.cycles[passing])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         kept: list[tuple[int, float, int]] = []
         for row in sorted(set(rows)):
             if not any(each[1] <= row[1] and each[2] <= row[2] for each in kept):
                 kept.append(row)
         return kept
+
+    @staticmethod
+    def _passing(piece: Piece, found: Truth) -> Bools:
+        """Mappings that break no rule, with a loop outside F inside those over sums that moves each streamed tensor."""
+        dims, sums = found.encoded.dims, dict(piece.sums)
+        passing = np.ones(found.valid, np.bool_)
+        for tensor in piece.tensors:
+            if tensor.name in piece.streamed:
+                moving = [d for d, dim in enumerate(dims) if dim in tensor.dims and dim not in sums]
+                passing &= found.batch.temporal[:, 0, moving].prod(axis=1) > 1
+        for number in np.flatnonzero(passing) if piece.asked else ():
+            passing[number] = not piece.asked.broken_by(piece, found.mapping(number))
+        return passing
 
     def points(self, piece: Piece, room: int) -> Points:
         """Energies and cycles of the mappings that need no more words of F."""
@@ -275,6 +276,7 @@ class Fusion:
     graph: Graph
     ran: Ran
     mappings: Mappings
+    constrained: bool = False  # whether the mappings of layers have to keep the graph's rules
     tilings: int = 0  # that were looked at
     lines: dict[object, Line] = field(default_factory=dict)
     pieces: dict[object, Counter[Piece]] = field(default_factory=dict)
@@ -360,6 +362,9 @@ class Fusion:
         most = [math.gcd(*(self.needed[at][dim[at]] for at in self.ends)) for dim in self.dims]
         several = [[n for n in range(1, many + 1) if many % n == 0] for many in most]
         for steps in itertools.product(*several):
+            cut = [names for names, n in zip(self.dims, steps, strict=True) if n > 1]
+            if any(len(set(names)) < len(names) for names in zip(*cut, strict=True)):
+                continue  # two loops over one dimension of a layer
             for order in itertools.permutations((dim, n) for dim, n in enumerate(steps) if n > 1):
                 if all(self._sums_inside(order, layer) for layer in range(len(self.layers))):
                     yield order
@@ -545,6 +550,10 @@ class Fusion:
             for t in einsum.tensors
             if sums and sums[-1][0] not in t.dims and t.name not in resident | arriving | present
         )
+        asked = None
+        if self.constrained:
+            loops = tuple(Loop(self.dims[dim][layer], steps) for (dim, steps), _ in lines if not self.sums(dim, layer))
+            asked = Asked(self.graph.rules[self.ran.order[layer]], loops, tuple(einsum.dims.items()))
         last: dict[str, object] = {}
         for step in itertools.product(*(range(len(line.runs)) for _, line in outer)):
             runs = {self.dims[dim][layer]: line.runs[n][layer] for (dim, line), n in zip(outer, step, strict=True)}
@@ -559,17 +568,8 @@ class Fusion:
                 same = last.get(name) == tile and not cut and not tensor.output
                 (there if same else comes).add(name)
                 last[name] = tile
-            found[
-                Piece(
-                    tuple(bounds.values()),
-                    einsum.tensors,
-                    tuple(einsum.dims),
-                    frozenset(comes),
-                    frozenset(there),
-                    sums,
-                    streamed,
-                )
-            ] += 1
+            held = frozenset(comes), frozenset(there)
+            found[Piece(tuple(bounds.values()), einsum.tensors, tuple(einsum.dims), *held, sums, streamed, asked)] += 1
         self.pieces[key] = found
         return found
 
@@ -648,7 +648,7 @@ class Fusion:
 
 
 def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
-    """Words of a tensor: its tile and the halos, and the halos alone; from tile, halo and whole extent along each loop."""
+    """Words of a tensor, its tile and all halos, and halos alone; from tile, halo and whole extent along each loop."""
     if not sides:
         return fixed, 0
     (tile, halo, _), *inner = sides
@@ -660,3 +660,40 @@ def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> tuple[int, int
 def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
     for many in range(len(items) + 1):
         yield from itertools.combinations(items, many)
+
+
+def alone(graph: Graph, mappings: Mappings, place: int) -> Points:
+    """A layer by itself."""
+    layer, nothing = graph.layers[place], frozenset[str]()
+    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing)
+    return mappings.points(piece, mappings.tiny.levels[F].size_words or 0)
+
+
+def least_of_ways(graph: Graph, mappings: Mappings, worth: Callable[[float, int], float]) -> tuple[float, float]:
+    """The least sum over all ways of what energy and cycles are worth, and over those that keep nothing whole."""
+    known, least, bare = dict[Ran, float](), math.inf, math.inf
+    for steps in all_ways(mappings.tiny, graph):
+        for step in steps:
+            if step not in known and step.alone:
+                points = alone(graph, mappings, step.order[0])
+                known[step] = min((worth(*point) for point in points), default=math.inf)
+            elif step not in known:
+                known[step] = Fusion(mappings.tiny, graph, step, mappings).least(worth)
+        total = sum(known[step] for step in steps)
+        least = min(least, total)
+        bare = bare if any(step.border.taken for step in steps) else min(bare, total)
+    return least, bare
+
+
+def front_of_ways(graph: Graph, mappings: Mappings) -> Points:
+    """Energies and cycles of all ways, with any choice of a mapping for each run of each piece."""
+    known, found = dict[Ran, Points](), Points()
+    for steps in all_ways(mappings.tiny, graph):
+        total: Points = [(0.0, 0)]
+        for step in steps:
+            if step not in known:
+                points = alone(graph, mappings, step.order[0]) if step.alone else None
+                known[step] = points or Fusion(mappings.tiny, graph, step, mappings).front()
+            total = both(total, known[step])
+        found = undominated([*found, *total])
+    return found

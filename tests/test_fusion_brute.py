@@ -11,7 +11,7 @@ import pytest
 from accelsim.fusion.graph import Graph, make_graph
 from accelsim.fusion.network import NetworkSearch, _best_segments
 from accelsim.fusion.parts import Solutions
-from accelsim.fusion.result import CYCLES, ENERGY
+from accelsim.fusion.result import CYCLES, ENERGY, Segment
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
@@ -19,10 +19,12 @@ from accelsim.inputs.workload import Einsum
 from accelsim.results.cache import MapOptions
 from tests.brute import has_few
 from tests.effort import many
-from tests.fusion_brute import Fusion, Mappings, Piece, Points, Ran, front_of_ways, least_of_ways
+from tests.fusion_brute import Mappings, front_of_ways, least_of_ways
 from tests.test_fusion_tiling import add, conv, gemm, machine, soft_max
 
 EVEN = MapOptions(uneven=False, imperfect=())
+WINDOWS = ["rows", "rows", "depthwise", "image"]
+"""Layers with windows."""
 OUTSIDE = -1
 """The place of what lies outside a graph."""
 
@@ -32,6 +34,7 @@ class Draft:
     """Layers that are drawn one by one, and what each reads."""
 
     rng: random.Random
+    windowed: bool  # whether windows slide over most inputs
     layers: list[Einsum]
     reads: list[tuple[int, int, str]]
     shapes: dict[int, tuple[int, int]]
@@ -64,7 +67,7 @@ class Draft:
         """Add a layer of any kind that reads something that is there."""
         rng, name, source = self.rng, f"e{len(self.layers)}", self.source()
         a, b = self.shapes[source]
-        kind = rng.choice(["gemm", "gemm", "weights", "add", "pass", "rows", "depthwise", "image"])
+        kind = rng.choice(WINDOWS if self.windowed else ["gemm", "gemm", "weights", "add", "pass", *WINDOWS])
         if kind == "gemm":
             others = [place for place, shape in self.shapes.items() if shape[0] == b and place != source]
             if others and rng.random() < 0.5:
@@ -108,8 +111,8 @@ def is_joined(graph: Graph) -> bool:
 def random_graph(rng: random.Random, tiny: Architecture, *, most: int = 4) -> Graph:
     """Two to `most` layers, and which outputs are read elsewhere, too; mappings of each layer are few."""
     while True:
-        draft = Draft(rng, [], [], {})
-        outside = gemm("outside", draft.size(), draft.size(), 1)
+        draft = Draft(rng, rng.random() < 0.4, [], [], {})
+        outside = gemm("outside", draft.size(), 4 if draft.windowed else draft.size(), 1)
         draft.shapes[OUTSIDE] = outside.dims["M"], outside.dims["N"]
         for _ in range(rng.choice([2, 3, 3, 4, 4][: 2 * most - 3])):
             draft.layer()
@@ -127,45 +130,107 @@ def random_graph(rng: random.Random, tiny: Architecture, *, most: int = 4) -> Gr
 def random_machine(rng: random.Random) -> Architecture:
     """A memory, a buffer that takes all tensors or not those of a role, and registers or none."""
     tiny = machine(rng.choice([6, 8, 10, 12, 14, 16, 20, 26]), bypass=rng.choice(["", "", "", "Weights", "Inputs"]))
-    return replace(tiny, levels=tiny.levels[:2]) if rng.random() < 0.3 else tiny
+    memory, buffer, register = tiny.levels
+    buffer = replace(buffer, keep=frozenset() if rng.random() < 0.3 else buffer.keep)
+    return replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
 
 
-def alone(graph: Graph, mappings: Mappings, place: int) -> Points:
-    """A layer by itself."""
-    layer, nothing = graph.layers[place], frozenset[str]()
-    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing, (), nothing)
-    return mappings.points(piece, mappings.tiny.levels[1].size_words or 0)
-
-
-def least(graph: Graph, mappings: Mappings, goal: Objective) -> float:
-    """Least value of all ways, of energy or of cycles."""
-    first = goal.alone == "energy"
-
-    def worth(energy_pj: float, cycles: float) -> float:
-        return energy_pj if first else cycles
-
-    def cost(ran: Ran) -> float:
-        if ran.alone:
-            return min((worth(*each) for each in alone(graph, mappings, ran.order[0])), default=math.inf)
-        return Fusion(mappings.tiny, graph, ran, mappings).least(worth)
-
-    return least_of_ways(graph, mappings.tiny, cost)[0]
-
-
-def least_product(graph: Graph, mappings: Mappings, goal: Objective) -> float:
-    """Least product of all ways, with any mapping for each run of each part."""
-
-    def points(ran: Ran) -> Points:
-        if ran.alone:
-            return alone(graph, mappings, ran.order[0])
-        return Fusion(mappings.tiny, graph, ran, mappings).front()
-
-    front = front_of_ways(graph, mappings.tiny, points)
-    return min((goal.value(*each) for each in front), default=math.inf)
-
-
-def fused(graph: Graph, tiny: Architecture, goal: Objective):
-    """What the search of a network finds for a graph."""
+def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ...]:
+    """Compare the search of a network that is one graph with brute force."""
+    goal, mappings = Objective.parse(objective), KNOWN.setdefault(repr(tiny.levels), Mappings(tiny))
     solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
-    return _best_segments(search, goal, (graph,))
+    segments, proof = _best_segments(search, goal, (graph,))
+    assert proof.proved
+    if goal.alone:
+        price = solutions.price
+        least, _ = least_of_ways(graph, mappings, lambda *cost: price.value(*cost)[0])
+    else:
+        least = min((goal.value(*each) for each in front_of_ways(graph, mappings)), default=math.inf)
+    assert proof.value == pytest.approx(least, rel=1e-9)
+    return segments
+
+
+KNOWN: dict[str, Mappings] = {}
+"""Mappings on each machine that were looked at."""
+CASES, TOGETHER = many("FUSION_GRAPHS", 120, least=24), 4
+
+
+@pytest.mark.parametrize("first", range(0, CASES, TOGETHER))
+def test_fuse__of_a_random_graph_is_the_best_of_all_ways_and_tilings(first: int) -> None:
+    """`ACCELSIM_FUSION_GRAPHS` says how many graphs there are."""
+    for seed in range(first, min(first + TOGETHER, CASES)):
+        rng = random.Random(seed)
+        tiny = random_machine(rng)
+        check(random_graph(rng, tiny), tiny, "cycles" if seed % 5 == 4 else "energy")
+
+
+@pytest.mark.parametrize("first", range(0, CASES // 4, TOGETHER))
+def test_fuse__of_a_random_graph_has_the_least_product(first: int) -> None:
+    """Of graphs of up to three layers, with any mapping for each run of each part."""
+    for seed in range(first, min(first + TOGETHER, CASES // 4)):
+        rng = random.Random(seed)
+        tiny = random_machine(rng)
+        check(random_graph(rng, tiny, most=3), tiny, "energy^2*cycles" if seed % 3 == 2 else "edp")
+
+
+def image(name: str, rows: int = 1) -> Einsum:
+    """Four words that are read through a window of some rows."""
+    return conv(name, {"C": 1, "K": 1, "P": 4, "Q": 1, "R": rows, "S": 1})
+
+
+OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "reads", "results", "size", "bypass"),
+    [
+        (
+            [image("first"), image("one", 3), image("two", 3), add("sum", {"K": 1, "P": 4})],
+            [(0, 1, "Inputs"), (0, 2, "Inputs"), (1, 3, "Inputs"), (2, 3, "Residual")],
+            [],
+            20,
+            "",
+        ),
+        (
+            [gemm("one", 2, 2, 2), gemm("two", 2, 2, 2)],
+            [(OUTSIDE_LAYER, 0, "Inputs"), (OUTSIDE_LAYER, 1, "Inputs"), (0, 1, "Weights")],
+            [],
+            16,
+            "Inputs",
+        ),
+        (
+            [soft_max(name, 2, 4) for name in ("one", "two", "three", "four")],
+            [(gemm("outside", 2, 4, 1), at, "Inputs") for at in (0, 1)] + [(0, 2, "Inputs"), (1, 3, "Inputs")],
+            [],
+            6,
+            "",
+        ),
+        (
+            [soft_max("one", 1, 4), conv("two", {"C": 1, "K": 2, "P": 2, "Q": 1, "R": 1, "S": 1}, 2)],
+            [(0, 1, "Inputs")],
+            [0],
+            5,
+            "",
+        ),
+        (
+            [soft_max("one", 2, 4), soft_max("two", 4, 2), gemm("three", 4, 4, 2), gemm("four", 2, 2, 4)],
+            [(0, 2, "Weights"), (1, 2, "Inputs"), (0, 3, "Inputs"), (1, 3, "Weights")],
+            [],
+            12,
+            "",
+        ),
+    ],
+    ids=[
+        "two windows over one output",
+        "a shared input that the buffer may not store",
+        "two lines that only a shared input joins",
+        "words that leave and no reader asks for",
+        "two loops over one dimension of a layer",
+    ],
+)
+def test_fuse__of_graphs_that_were_searched_wrongly(
+    layers: list[Einsum], reads: list[tuple[int | Einsum, int, str]], results: list[int], size: int, bypass: str
+) -> None:
+    """Each found a mistake."""
+    check(make_graph(layers, reads, results), machine(size, bypass=bypass), "energy")

@@ -38,7 +38,7 @@ class FusedDim:
     Attributes
     ----------
     name : str
-        The dimension of the last layer.
+        The dimension of the last layer, with a mark where another one has that, too.
     dims : tuple of str
         The dimension of each layer that it moves.
     most : int
@@ -154,8 +154,9 @@ def make_group(graph: Graph, places: Sequence[int]) -> Group:
     for number, layer in enumerate(layers if len(layers) > 1 else ()):  # the mapper finds the loops of a single one
         for name in layer.dims:
             dim = _trace(layers, needed, inside, shared, ends, (number, name))
-            if dim is not None:
-                found.setdefault(dim.dims, dim)
+            if dim is not None and dim.dims not in found:
+                same = sum(dim.dims[-1] == other[-1] for other in found)
+                found[dim.dims] = replace(dim, name=dim.name + "'" * same)
     rules = tuple(graph.rules[place] for place in places)
     return Group(layers, tuple(places), tuple(inside), tuple(shared), tuple(found.values()), tuple(needed), rules)
 

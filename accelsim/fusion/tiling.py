@@ -216,8 +216,11 @@ def storage_words(tensor: Tensor, level: Level) -> int:
 
 
 def loop_sets(group: Group) -> Iterator[tuple[FusedLoop, ...]]:
-    """Every set of fused loops: any divisor of each dimension as its steps."""
+    """Every set of fused loops: any divisor of each dimension as its steps, and one loop over each of a layer's."""
     for chosen in itertools.product(*(divisors(dim.most) for dim in group.dims)):
+        cut = [dim.dims for dim, steps in zip(group.dims, chosen, strict=True) if steps > 1]
+        if any(len(set(names)) < len(names) for names in zip(*cut, strict=True)):
+            continue
         yield tuple(
             FusedLoop(dim.name, steps, dim.bounds[-1] // steps)
             for dim, steps in zip(group.dims, chosen, strict=True)
