@@ -20,7 +20,7 @@ from accelsim.results.cache import MapOptions
 from tests.brute import has_few
 from tests.effort import many
 from tests.fusion_brute import Mappings, front_of_ways, least_of_ways
-from tests.test_fusion_tiling import add, conv, gemm, machine, soft_max
+from tests.test_fusion_tiling import add, check_parts, conv, gemm, machine, soft_max
 
 EVEN = MapOptions(uneven=False, imperfect=())
 WINDOWS = ["rows", "rows", "depthwise", "image"]
@@ -136,7 +136,7 @@ def random_machine(rng: random.Random) -> Architecture:
 
 
 def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ...]:
-    """Compare the search of a network that is one graph with brute force."""
+    """Compare the search of a network that is one graph with brute force, and what it finds with its execution."""
     goal, mappings = Objective.parse(objective), KNOWN.setdefault(repr(tiny.levels), Mappings(tiny))
     solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
@@ -148,6 +148,9 @@ def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ..
     else:
         least = min((goal.value(*each) for each in front_of_ways(graph, mappings)), default=math.inf)
     assert proof.value == pytest.approx(least, rel=1e-9)
+    for each in segments:
+        if each.fused is not None:
+            check_parts(each.fused.group, each.fused.border, each.fused.tiling)
     return segments
 
 
@@ -179,6 +182,14 @@ def image(name: str, rows: int = 1) -> Einsum:
     return conv(name, {"C": 1, "K": 1, "P": 4, "Q": 1, "R": rows, "S": 1})
 
 
+def turned(name: str, n: int) -> Einsum:
+    """A sum of a square of words and of another one whose rows are its columns."""
+    einsum = add(name, {"M": n, "N": n})
+    first, second, output = einsum.tensors
+    return replace(einsum, tensors=(first, replace(second, ranks=second.ranks[::-1]), output))
+
+
+SQUARES = gemm("one_square", 4, 4, 1), gemm("other_square", 4, 4, 1)
 OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
 
 
@@ -220,6 +231,13 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
             12,
             "",
         ),
+        (
+            [add("one", {"M": 4, "N": 4}), turned("two", 4)],
+            [(square, at, name) for square, name in zip(SQUARES, ("Inputs", "Residual"), strict=True) for at in (0, 1)],
+            [],
+            8,
+            "",
+        ),
     ],
     ids=[
         "two windows over one output",
@@ -227,6 +245,7 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
         "two lines that only a shared input joins",
         "words that leave and no reader asks for",
         "two loops over one dimension of a layer",
+        "two shared inputs that line up otherwise",
     ],
 )
 def test_fuse__of_graphs_that_were_searched_wrongly(
