@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
@@ -451,15 +452,8 @@ def _with_zeros(spread: Spread) -> Iterator[Piece]:
     rows = zeros_rows(spread)
     if not rows:
         return
-    columns = (
-        Column("", "column", lambda name: name.removesuffix("_pj")),
-        _figure("smallest", "lowest"),
-        _figure("25 %", "p25"),
-        _figure("median", "median"),
-        _figure("mean", "mean"),
-        _figure("75 %", "p75"),
-        _figure("largest", "highest"),
-    )
+    heads = ("smallest", "lowest"), ("25 %", "p25"), *_MIDDLE, ("75 %", "p75"), ("largest", "highest")
+    columns = (Column("", "column", lambda name: name.removesuffix("_pj")), *starmap(_figure, heads))
     note = f"of {rows[0]['mappings']:,} of the mappings drawn; all other numbers are dense"
     yield Table("with_zeros", columns, rows, "Sparse", note)
 
@@ -469,12 +463,8 @@ def _range_rows(spread: Spread) -> list[dict[str, Any]]:
     sample = spread.sample
     return [
         {
-            "workload": spread.workload,
-            "architecture": spread.architecture,
-            "mappings": spread.mappings,
-            "column": found.column,
-            "lowest": found.lowest,
-            "lowest_proved": found.lowest_proved,
+            **{name: getattr(spread, name) for name in ("workload", "architecture", "mappings")},
+            **{name: getattr(found, name) for name in ("column", "lowest", "lowest_proved")},
             "p01": sample.quantile(found.column, 0.01).value,
             "median": sample.quantile(found.column, 0.5).value,
             "mean": sample.mean(found.column).value,
@@ -494,14 +484,11 @@ def _figure(head: str, key: str) -> Column:
     return Column(head, cell)
 
 
+_MIDDLE = ("median", "median"), ("mean", "mean")
+_HEADS = ("smallest", "lowest"), ("1 %", "p01"), *_MIDDLE, ("99 %", "p99"), ("largest", "highest")
 _RANGES = (
     Column("", "column", NAMES.__getitem__),
-    _figure("smallest", "lowest"),
-    _figure("1 %", "p01"),
-    _figure("median", "median"),
-    _figure("mean", "mean"),
-    _figure("99 %", "p99"),
-    _figure("largest", "highest"),
+    *starmap(_figure, _HEADS),
     Column("worst/best", "spread", times),
 )
 
