@@ -45,11 +45,11 @@ NAMES = {"energy": "energy", "cycles": "cycles", "offchip_words": "off-chip word
 
 
 def search_report(
-    search: SearchResult, population: tuple[int, float | None] | None = None, provenance: Provenance | None = None
+    search: SearchResult, population: int | None = None, provenance: Provenance | None = None
 ) -> Iterator[Piece]:
     """What a search proved and what it saw; times are of this run, all else is the same for equal input and seed.
 
-    `population` is how many even mappings are valid, and what energy [pJ] the worst needs at most.
+    `population` is how many even mappings are valid.
     """
     yield from certificate_report(search, population, provenance)
     if search.sample is not None:
@@ -470,7 +470,6 @@ def _range_rows(spread: Spread) -> list[dict[str, Any]]:
             "mean": sample.mean(found.column).value,
             "p99": sample.quantile(found.column, 0.99).value,
             "highest": found.highest,
-            "highest_proved": found.highest_proved,
             "spread": found.ratio,
         }
         for found in spread.ranges
@@ -498,24 +497,12 @@ def _interval(found: Interval) -> str:
     return f"{low} to {high}"
 
 
-def _notes(ranges: Sequence[Range]) -> list[str]:
+def _notes(ranges: Sequence[Range]) -> Iterator[str]:
     """What is proved of the smallest and largest values."""
-    lines = []
     unproved = [NAMES[found.column] for found in ranges if not found.lowest_proved]
     if len(unproved) < len(ranges):
-        lines.append(
-            "Smallest values are proved among even mappings" + (f", except {', '.join(unproved)}." if unproved else ".")
-        )
-    beyond = [
-        f"{NAMES[found.column]} {percent(found.highest_bound / found.highest - 1)}"
-        for found in ranges
-        if not found.highest_proved
-    ]
-    if beyond:
-        lines.append(f"Largest values are those found; upper bounds are above them by {', '.join(beyond)}.")
-    else:
-        lines.append("Largest values are proved among even mappings.")
-    return lines
+        beyond = f", except {', '.join(unproved)}" if unproved else ""
+        yield f"Smallest values are proved among even mappings{beyond}. Largest values are those found."
 
 
 def _keeps(spread: Spread) -> Iterator[Piece]:
