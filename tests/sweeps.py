@@ -45,7 +45,7 @@ def sweep_of(text: str, name: str = "s.yaml"):
 
 def tables(folder: Path) -> dict[str, bytes]:
     """All that a sweep leaves in its folder but the file of its work."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".csv", ".parquet", ".json")}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".csv", ".json")}
 
 
 def layers_of(folder: str) -> list[dict[str, Any]]:
