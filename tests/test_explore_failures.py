@@ -18,11 +18,10 @@ from accelsim.designs import store
 from accelsim.designs.machines import Loads
 from accelsim.designs.pool import Pool
 from accelsim.designs.run import explore
-from accelsim.designs.tables import read_designs
 from accelsim.designs.work import Plan
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results.cache import DamagedError, Entries
-from sweeps import GRID, sweep_of, tables
+from sweeps import GRID, read_designs, sweep_of, tables
 
 
 def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):

@@ -222,17 +222,6 @@ def read_tables(folder: str | PathLike[str]) -> tuple[dict[str, Any], list[dict[
     return found["about"], found["designs"], what if later > 0 else ""
 
 
-def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
-    """Rows of the table of designs in a folder.
-
-    Raises
-    ------
-    AccelsimError
-        If it cannot be read, or the sweep was stopped before it was written.
-    """
-    return read_tables(folder)[1]
-
-
 def where(
     rows: Sequence[Mapping[str, Any]], text: str, parameters: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, t
 
 if TYPE_CHECKING:
     from accelsim.inputs.workload import Einsum
-    from accelsim.population.result import Range, Spread
+    from accelsim.population.result import Spread
     from accelsim.population.sampling import Interval, UniformSample
     from accelsim.search.family import FamilyResult
 
@@ -425,7 +425,10 @@ def spread_report(spread: Spread, *, verbose: bool = False) -> Iterator[Piece]:
         yield "Interrupted: what was not reached is missing, or is that of the mappings drawn."
     note = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
     yield Table("spread", _RANGES, _range_rows(spread), "Distribution", note)
-    yield from _notes(spread.ranges)
+    unproved = [NAMES[each.column] for each in spread.ranges if not each.lowest_proved]
+    beyond = f", except {', '.join(unproved)}" if unproved else ""
+    sure = f"Smallest values are proved among even mappings{beyond}. " if len(unproved) < len(spread.ranges) else ""
+    yield f"{sure}Largest values are those found."
     if verbose:
         intervals = {"median": sample.quantile("energy", 0.5), "mean": sample.mean("energy")}
         intervals["standard deviation"] = sample.deviation("energy")
@@ -495,14 +498,6 @@ _RANGES = (
 def _interval(found: Interval) -> str:
     low, high = (energy(end) if math.isfinite(end) else "unknown" for end in (found.low, found.high))
     return f"{low} to {high}"
-
-
-def _notes(ranges: Sequence[Range]) -> Iterator[str]:
-    """What is proved of the smallest and largest values."""
-    unproved = [NAMES[found.column] for found in ranges if not found.lowest_proved]
-    if len(unproved) < len(ranges):
-        beyond = f", except {', '.join(unproved)}" if unproved else ""
-        yield f"Smallest values are proved among even mappings{beyond}. Largest values are those found."
 
 
 def _keeps(spread: Spread) -> Iterator[Piece]:
