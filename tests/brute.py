@@ -381,12 +381,14 @@ def check_points(values: Sequence[Sequence[float]], table: Floats, columns: Sequ
         assert not better.any()
 
 
-def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, most: int) -> Truth | None:
-    """Evaluate every mapping; None if there are more than `most`."""
+def truth(
+    architecture: Architecture, einsum: Einsum, constraints: Constraints, most: int, encoded: Encoded | None = None
+) -> Truth | None:
+    """Evaluate every mapping; None if there are more than `most`. `encoded`: the machine, where costs are others."""
     space = tilings(architecture, einsum, constraints, most)
     if space is None:
         return None
-    encoded = encode(architecture, einsum)
+    encoded = encoded or encode(architecture, einsum)
     tiling, order = _spread(space)
     shape = (len(tiling), len(space.keeps))
     energy = np.zeros(shape)

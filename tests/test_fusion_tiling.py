@@ -108,7 +108,10 @@ def chain_of(layers: list[Einsum], more: tuple[tuple[int | Einsum, int, str], ..
 
 @st.composite
 def conv_graphs(draw: st.DrawFn) -> Graph:
-    """Two or three convolutions, built from the last one back: kernels, strides, padding, depthwise or not."""
+    """Two or three convolutions, built from the last one back: kernels, strides, padding, depthwise or not.
+
+    What the first ones write may be needed elsewhere, too.
+    """
     many = draw(st.integers(2, 3))
     p, q = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     channels = draw(st.integers(1, 2))
@@ -125,8 +128,9 @@ def conv_graphs(draw: st.DrawFn) -> Graph:
         most = [stride * (n - 1) + w + stride - 1 for n, w in ((p, r), (q, s))]
         p, q = (draw(st.integers(low, high)) for low, high in zip(least, most, strict=True))
         channels = given_channels
+    reads = [(at, at + 1, "Inputs") for at in range(many - 1)]
     try:
-        return chain_of(layers[::-1])
+        return make_graph(layers[::-1], reads, draw(st.sets(st.integers(0, many - 2), max_size=1)))
     except AccelsimError:
         return chain_of(list(ROWS.layers))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, UnknownNameError
 from accelsim.inputs.units import listed, near_miss, near_misses
-from accelsim.inputs.workload import Edge, Einsum, Workload
+from accelsim.inputs.workload import Edge, Einsum, Tensor, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +182,9 @@ def find_graphs(workload: Workload) -> Graphs:
     layers = {layer.name: layer for layer in workload.layers}
     joins, apart = _joins(edges, layers)
     pieces = _pieces(workload, joins)
-    groups = _connected(pieces, joins)
-    graphs = [_graph_of(workload, runs, joins) for runs in groups]
+    shared = _shared_inputs(workload, pieces)
+    groups = _connected(pieces, joins, shared)
+    graphs = [_graph_of(workload, runs, joins, shared) for runs in groups]
     return Graphs(tuple(graphs), tuple(apart), not workload.edges and bool(edges))
 
 
@@ -243,32 +244,60 @@ def _pieces(workload: Workload, joins: Sequence[_Join]) -> list[_Piece]:
     ]
 
 
-def _connected(pieces: Sequence[_Piece], joins: Sequence[_Join]) -> list[list[_Piece]]:
-    """Pieces that joins connect, in the order of the first of them."""
+_Shared = tuple[Einsum, tuple[tuple[_Piece, str], ...]]
+"""An input of the network as what a layer would write, and the pieces that read it with their tensors."""
+
+
+def _shared_inputs(workload: Workload, pieces: Sequence[_Piece]) -> list[_Shared]:
+    """Inputs of the network that several layers read alike, run by run."""
+    layers = {layer.name: layer for layer in workload.layers}
+    found: dict[tuple[str, int, int], _Shared] = {}
+    for edge in workload.inputs:
+        layer = layers[edge.consumer]
+        for piece in (piece for piece in pieces if piece[0] == edge.consumer):
+            tensor = layer.tensor(edge.tensor)
+            box = {f"rank{at}": extent for at, extent in enumerate(tensor.box(layer.dims))}
+            written = Tensor("Outputs", tuple(((dim, 1),) for dim in box), "Outputs", tensor.bits, output=True)
+            key = edge.producer, *piece[1:]
+            source, readers = found.get(key, (Einsum(edge.producer, box, (written,)), ()))
+            if not isinstance(tie_ranks(source, layer, edge.tensor), str):
+                found[key] = source, (*readers, (piece, edge.tensor))
+    return [each for each in found.values() if len(each[1]) > 1]
+
+
+def _connected(pieces: Sequence[_Piece], joins: Sequence[_Join], shared: Sequence[_Shared]) -> list[list[_Piece]]:
+    """Pieces that joins and shared inputs connect, in the order of the first of them."""
     group = {(name, first): [(name, first, end)] for name, first, end in pieces}
-    for name, first, _ in pieces:
-        for join in joins:
-            if join.edge.consumer == name:
-                one, other = group[name, first], group[join.edge.producer, join.first + first]
-                if one is not other:
-                    other.extend(one)
-                    for its, at, _ in one:
-                        group[its, at] = other
+    pairs = [
+        ((name, first), (join.edge.producer, join.first + first))
+        for name, first, _ in pieces
+        for join in joins
+        if join.edge.consumer == name
+    ]
+    pairs += [(piece[:2], readers[0][0][:2]) for _, readers in shared for piece, _ in readers[1:]]
+    for one_at, other_at in pairs:
+        one, other = group[one_at], group[other_at]
+        if one is not other:
+            other.extend(one)
+            for its, at, _ in one:
+                group[its, at] = other
     place = {piece: number for number, piece in enumerate(pieces)}
     found = {id(its): sorted(its, key=place.__getitem__) for its in group.values()}
     return sorted(found.values(), key=lambda its: place[its[0]])
 
 
-def _graph_of(workload: Workload, pieces: Sequence[_Piece], joins: Sequence[_Join]) -> Graph:
+def _graph_of(workload: Workload, pieces: Sequence[_Piece], joins: Sequence[_Join], shared: Sequence[_Shared]) -> Graph:
     """Graph of pieces that run equally often."""
     layers = {layer.name: layer for layer in workload.layers}
     place = {(name, first): number for number, (name, first, _) in enumerate(pieces)}
-    reads = [
+    reads: list[tuple[int | Einsum, int, str]] = [
         (place[join.edge.producer, join.first + first], place[name, first], join.edge.tensor)
         for name, first, _ in pieces
         for join in joins
         if join.edge.consumer == name
     ]
+    for source, readers in shared:
+        reads += [(source, place[piece[:2]], tensor) for piece, tensor in readers if piece in pieces]
     inside = {(join.edge.producer, join.edge.consumer, join.edge.tensor) for join in joins}
     beyond = {e.producer for e in workload.edges if (e.producer, e.consumer, e.tensor) not in inside}
     results = [number for number, (name, _, _) in enumerate(pieces) if name in beyond]

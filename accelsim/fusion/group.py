@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,7 +38,7 @@ class FusedDim:
     Attributes
     ----------
     name : str
-        The dimension of the last layer.
+        The dimension of the last layer, with a mark where another one has that, too.
     dims : tuple of str
         The dimension of each layer that it moves.
     most : int
@@ -153,10 +154,19 @@ def make_group(graph: Graph, places: Sequence[int]) -> Group:
     for number, layer in enumerate(layers if len(layers) > 1 else ()):  # the mapper finds the loops of a single one
         for name in layer.dims:
             dim = _trace(layers, needed, inside, shared, ends, (number, name))
-            if dim is not None:
-                found.setdefault(dim.dims, dim)
+            if dim is not None and dim.dims not in found:
+                same = sum(dim.dims[-1] == other[-1] for other in found)
+                found[dim.dims] = replace(dim, name=dim.name + "'" * same)
     rules = tuple(graph.rules[place] for place in places)
     return Group(layers, tuple(places), tuple(inside), tuple(shared), tuple(found.values()), tuple(needed), rules)
+
+
+def joined_by(graph: Graph, link: Link, some: frozenset[int]) -> frozenset[int]:
+    """Layers, of some, that a link joins in a group of these: none where they read through a window what is before."""
+    readers = [r for r in link.readers if r.layer in some]
+    if link.producer in some or all(_word_by_word(graph.layers[r.layer], r) for r in readers):
+        return some.intersection(link.places())
+    return frozenset()
 
 
 def _word_by_word(einsum: Einsum, reader: Reader) -> bool:
@@ -210,14 +220,12 @@ def _trace(
         layer, name = todo.pop()
         if dims.get(layer, name) != name or needed[layer][name] == 1 or name in layers[layer].whole:
             return None
-        if layer in dims:
-            continue
-        dims[layer] = name
-        for link in inside:
+        for link in inside if layer not in dims else ():
             found = _through(layers, link, layer, name)
             if found is None:
                 return None
             todo += found
+        dims[layer] = name
         if not todo:  # what is only read in common joins those that nothing else joins
             for link in shared:
                 joined = [each.layer for each in link.readers]
@@ -298,7 +306,7 @@ def _move(
     return Move(reader.layer, dict(rank.terms)[name], window, rank.before)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Demand:
     """What a loop over a fused dimension asks for along it, step by step."""
 
@@ -308,6 +316,36 @@ class Demand:
     # for each step what is demanded of each layer, from one point to before another, whether it is there or not; what
     # it runs are the last of these
     requested: tuple[tuple[tuple[int, int], ...], ...]
+
+    @functools.cached_property
+    def lengths(self) -> tuple[Counter[tuple[int, bool]], ...]:
+        """For each layer how often it runs so many points, in the first step and in later ones."""
+        return tuple(Counter((n, step == 0) for step, n in enumerate(its)) for its in zip(*self.runs, strict=True))
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  # one of few that are made
+    def covers(self, first: int, other: int) -> bool:
+        """Whether the tile that one layer has holds all that another one asks for, in each step."""
+        for spans, lengths in zip(self.requested, self.runs, strict=True):
+            (low, high), end = spans[first], spans[other][1]
+            if lengths[other] and not low <= end - lengths[other] < end <= high:
+                return False
+        return True
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019
+    def kept_tile(self, first: int, others: tuple[int, ...]) -> tuple[int, int]:
+        """Words that lie there at most from where a layer fetches them until the last has read them, and after that."""
+        end = max(spans[first][1] for spans in self.requested)
+        lowest, lows = end, []  # the first word that a step or a later one reads again
+        for spans, lengths in zip(reversed(self.requested), reversed(self.runs), strict=True):
+            lowest = min([lowest, *(spans[at][1] - lengths[at] for at in others if lengths[at])])
+            lows.append(lowest)
+        tile = halo = fetched = 0
+        for low, spans, lengths in zip(reversed(lows), self.requested, self.runs, strict=True):
+            halo = max(halo, fetched - low)
+            if lengths[first]:
+                low, fetched = min(low, spans[first][1] - lengths[first]), max(fetched, spans[first][1])
+            tile = max(tile, fetched - low)
+        return tile, halo
 
 
 @functools.lru_cache(maxsize=4096)

@@ -33,7 +33,7 @@ from accelsim.fusion.result import (
 from accelsim.fusion.search import fuse_group
 from accelsim.fusion.tiling import LayerPart, fusing_levels, unfit
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import listed
@@ -179,8 +179,8 @@ class NetworkSearch:
                 (arriving if layer in border.leaving else inner).add(einsum.output.name)
             part = LayerPart(layer, tuple(bounds.values()), frozenset(arriving), frozenset(inner) | again)
             held = held_by(group, part, ways.level)
-            problem = PartProblem(tuple(bounds.items()), einsum.tensors, held, NO_RULES, again, tuple(bounds.values()))
-            costs.append(self.solutions.limit(problem))
+            kind = self.solutions.kind(einsum, group.rules[layer])
+            costs.append(self.solutions.limit(PartProblem(kind, part.bounds, held, again, part.bounds)))
         return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
 
     def _solve(self, graph: Graph, ways: Ways, step: GroupStep, below: float, cost: _StepCost) -> None:
@@ -220,14 +220,18 @@ class NetworkSearch:
             return self.mapped[einsum.name]
         equal = self.equal.setdefault(self.key(einsum), einsum)
         known = self.mapped.get(equal.name)
-        results = known and carry_over(known.results, self.architecture, equal, einsum)
+        results = known and carry_over(known.results, self.machine(einsum), equal, einsum)
         found = _UnfusedLayer(results, known.least) if known and results else self._search(einsum)
         self.mapped[einsum.name] = found
         return found
 
     def key(self, einsum: Einsum) -> str:
         """Content of the problem that a layer by itself is."""
-        return content_key(self.architecture, einsum, self.options, self.rules.get(einsum.name))
+        return content_key(self.machine(einsum), einsum, self.options, self.rules.get(einsum.name))
+
+    def machine(self, einsum: Einsum) -> Architecture:
+        """The levels and units that run a layer."""
+        return self.architecture.for_operation(einsum.operation)
 
     def map_again(self, before: Budget) -> None:
         """Search once more for layers that are not proved by themselves, as long as each has more time than before."""
@@ -254,7 +258,7 @@ class NetworkSearch:
     def _best(self, einsum: Einsum) -> _UnfusedLayer:
         energy = self.solutions.price.energy > 0
         search = map_with_cache(
-            self.architecture,
+            self.machine(einsum),
             einsum,
             replace(self.options, objective="energy" if energy else "cycles"),
             self.cache,
@@ -274,7 +278,7 @@ class NetworkSearch:
         from accelsim.search.exact.front import map_front
 
         found = map_front(
-            self.architecture, einsum, constraints=self.rules.get(einsum.name), uneven=self.options.uneven,
+            self.machine(einsum), einsum, constraints=self.rules.get(einsum.name), uneven=self.options.uneven,
             imperfect=self.options.imperfect, pad=self.options.pad, budget=self.budget(), workers=self.workers,
         )  # fmt: skip
         self.spaces += [each.space for each in (found.ends or (found,))]
@@ -283,7 +287,7 @@ class NetworkSearch:
         if found.stop == "exhausted":
             return _UnfusedLayer(found.points, None)
         self.solutions.stop = found.stop
-        limits = layer_limits(self.architecture, einsum)
+        limits = layer_limits(self.machine(einsum), einsum)
         return _UnfusedLayer(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
 
     def budget(self) -> Budget | None:
@@ -358,7 +362,10 @@ def fuse(
     goal.powers  # noqa: B018  # raises where there are none
     found = find_graphs(workload)
     graphs = (named_graph(workload, chain),) if chain else found.graphs
-    given = constraints if isinstance(constraints, Mapping) else {e.name: constraints for e in workload.layers}
+    given = dict(constraints) if isinstance(constraints, Mapping) else {e.name: constraints for e in workload.layers}
+    for each in workload.layers:
+        asked_of = given.get(each.name)
+        given[each.name] = asked_of and _on_unit(architecture, each, asked_of)
     graphs = tuple(_with_rules(architecture, graph, given) for graph in graphs)
     graphs = put_together(graphs)
     until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
@@ -406,12 +413,31 @@ def _why_not(architecture: Architecture, graphs: Sequence[Graph]) -> str:
     return reasons[0] if reasons else "no layer reads what another one writes"
 
 
+def _on_unit(architecture: Architecture, einsum: Einsum, rules: Constraints) -> Constraints:
+    """What is asked of a layer, as far as a vector unit that runs it has the levels; its lanes may run any loop."""
+    unit = next((unit for unit in architecture.vector_units if einsum.operation in unit.operations), None)
+    if unit is None:
+        return rules
+    names = [level.name for level in architecture.levels]
+    names = names[: names.index(unit.below) + 1]
+    kept = [
+        replace(each, x=Block(), y=Block()) if each.level == unit.below else each
+        for each in rules.levels
+        if each.level in names
+    ]
+    return replace(rules, levels=tuple(kept))
+
+
 def _with_rules(architecture: Architecture, graph: Graph, given: Mapping[str, Constraints | None]) -> Graph:
     """The graph with the constraints of its layers.
 
     Raises AccelsimError if they bound the costs of a layer that would run in parts.
     """
-    asked = [(given.get(each.name) or NO_RULES).settled(architecture, each) for each in graph.layers]
+    machines = [architecture.for_operation(each.operation) for each in graph.layers]
+    asked = [
+        (given.get(each.name) or NO_RULES).settled(machine, each)
+        for machine, each in zip(machines, graph.layers, strict=True)
+    ]
     costs = {text: None for rules in asked for text in rules.on_costs}
     if len(asked) > 1 and costs:
         raise AccelsimError(

@@ -11,15 +11,17 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from accelsim.fusion.group import Group
 from accelsim.fusion.result import Price, Value
-from accelsim.fusion.tiling import LayerPart, streaming
+from accelsim.fusion.tiling import LayerPart
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Constraints, Product
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint, Product
 from accelsim.inputs.errors import NoValidMappingError
+from accelsim.inputs.level_features import BANDWIDTHS
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
@@ -46,22 +48,28 @@ class Held:
         Those that come there from outside, or go there, once.
     present : frozenset of str
         Those that move no word outside it: inputs that are there already, an output that stays.
-    sums : frozenset of str
-        Dimensions that the layer sums and a fused loop, outermost in the part, runs over.
-    streamed : tuple of Product
-        What is asked of loops outside the level, so that tensors which these loops leave in place do not stay.
+    sums : tuple of (str, int)
+        Dimensions that the layer sums and a fused loop, outermost in the part, runs over, with its steps.
+    streamed : frozenset of str
+        Tensors that these loops leave in place, and that pass in each of their steps all the same.
     """
 
     level: int
     arriving: frozenset[str] = frozenset()
     present: frozenset[str] = frozenset()
-    sums: frozenset[str] = frozenset()
-    streamed: tuple[Product, ...] = ()
+    sums: tuple[tuple[str, int], ...] = ()
+    streamed: frozenset[str] = frozenset()
 
     @property
     def names(self) -> frozenset[str]:
         """All of them."""
         return self.arriving | self.present
+
+    def changing(self, einsum: Einsum) -> tuple[Product, ...]:
+        """What is asked of loops outside the level, so that no streamed tensor stays."""
+        sums = {dim for dim, _ in self.sums}
+        moved = (einsum.tensor(name).dims - sums for name in sorted(self.streamed))
+        return tuple(Product(tuple(sorted(dims)), 2) for dims in moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +104,7 @@ class PartResult:
 
 def held_by(group: Group, part: LayerPart, level: int) -> Held:
     """Tensors of a part that lie in the fusing level."""
-    sums = frozenset(dim for dim, _ in part.sums)
-    products = streaming(group.layers[part.layer], part)
-    return Held(level, part.arriving, part.present, sums, products)
+    return Held(level, part.arriving, part.present, part.sums, part.streamed)
 
 
 def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int) -> Encoded:
@@ -130,7 +136,8 @@ def part_space(encoded: Encoded, held: Held, rules: Constraints = NO_RULES) -> M
     """Map space of a part: held tensors lie in the fusing level as a whole, and constraints are kept."""
     einsum, levels = encoded.einsum, encoded.architecture.levels
     moving = frozenset[str]().union(*(t.dims for t in einsum.tensors if t.name in held.names))
-    still, sums = frozenset(einsum.dims) - moving - held.sums, held.sums
+    sums = frozenset(dim for dim, _ in held.sums)
+    still = frozenset(einsum.dims) - moving - sums
     asked = {each.level: each for each in rules.levels}
     for index, level in enumerate(levels[: held.level]):
         its = rules.of(level.name)
@@ -142,7 +149,7 @@ def part_space(encoded: Encoded, held: Held, rules: Constraints = NO_RULES) -> M
             )
         )
         if index == 0:
-            temporal = replace(temporal, products=(*temporal.products, *held.streamed))
+            temporal = replace(temporal, products=(*temporal.products, *held.changing(einsum)))
         asked[level.name] = replace(its, bypass=its.bypass | free, temporal=temporal, x=x, y=y)
     its = rules.of(levels[held.level].name)
     asked[its.level] = replace(its, keep=its.keep | held.names)
@@ -254,10 +261,12 @@ class PartLimits:
         """
         at = held.level
         encoded = encode_part(architecture, einsum, held, 1)
-        sure_of = replace(held, arriving=held.arriving - undecided, present=held.present - undecided, streamed=())
+        sure_of = replace(
+            held, arriving=held.arriving - undecided, present=held.present - undecided, streamed=frozenset()
+        )
         space, c = part_space(encoded, sure_of), encoded.constants
         levels, macs = len(architecture.levels), architecture.macs
-        each, leak = float(c.mac[0]), 0.0
+        each, leak, steps = float(c.mac[0]), 0.0, math.prod(many for _, many in held.sums)
         words = []
         for t, tensor in enumerate(einsum.tensors):
             sure = [i for i in range(levels) if space.keep[i, t] and (i >= at or tensor.name not in held.present)]
@@ -276,7 +285,7 @@ class PartLimits:
                 fill = per * float(c.energy[i, t, BY_WRITE]) if i != sure[0] and not tensor.output else 0.0
                 outside += (read if i < at else 0.0) + (fill if i <= at else 0.0)
                 inside += (read if i >= at else 0.0) + (fill if i > at else 0.0)
-            words.append((outside, inside))
+            words.append((outside * (steps if tensor.name in held.streamed else 1), inside))
         for index in range(levels):
             leak += float(c.leak[index])  # one instance of each level is in use at least
         ports = tuple((int(n), int(time)) for n, time in c.bandwidth[0])
@@ -311,22 +320,23 @@ def inner_energy(
 ) -> float:
     """Energy [pJ] that a layer takes at least at the fusing level and further in, whatever happens outside.
 
+    The level has any room: then no loop need stand outside it, as one there costs as much as it does outermost here.
+
     `names`: tensors that the level has to keep. `rules`: of this level and those further in. `deadline`: when to end
     with what is proved, by `time.monotonic`.
     """
     name, outer = architecture.levels[level].name, {each.name for each in architecture.levels[:level]}
     entries = dict(architecture.energy.entries)
     for (component, role, action), entry in architecture.energy.entries.items():
-        free = replace(entry, energy_pj=0.0)
+        nothing = replace(entry, energy_pj=0.0)
         if component in outer and action != "leak":
-            entries[component, role, action] = free
+            entries[component, role, action] = nothing
         elif component == name and action == "write":
             entries.setdefault((component, role, "update"), entry)
-            entries[component, role, action] = free
-    levels = [
-        replace(each, bandwidth=None, read_bandwidth=None, write_bandwidth=None)
-        for each in architecture.levels[: level + 1]
-    ]
+            entries[component, role, action] = nothing
+    free: dict[str, Any] = dict.fromkeys((*BANDWIDTHS, "size_words", "partition_words", "dma"))
+    free |= {"overlap": "all", "latency": 0}
+    levels = [replace(each, **free) for each in architecture.levels[: level + 1]]
     levels[level] = replace(levels[level], drain_reads=False)
     free_outside = replace(
         architecture,
@@ -334,40 +344,50 @@ def inner_energy(
         energy=replace(architecture.energy, entries=entries),
         sized={},
     )
-    kept = [each for each in rules.levels if each.level != name]
     its = rules.of(name)
-    asked = replace(rules, levels=(*kept, replace(its, keep=its.keep | names)))
-    space = MapSpace(encode(free_outside, einsum), asked)
+    kept = [each for each in rules.levels if each.level not in {*outer, name}]
+    kept += [LevelConstraint(each, temporal=Block(only=frozenset())) for each in outer]
+    kept.append(replace(its, keep=its.keep | names, temporal=Block(), sizes=(), words=()))
+    asked = replace(rules, levels=tuple(kept))
     budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - time.monotonic()))
     try:
+        space = MapSpace(encode(free_outside, einsum), asked)
         return max(0.0, _best(space, Price(1.0, 0.0), budget).least[0])
-    except NoValidMappingError:
-        return 0.0
+    except NoValidMappingError as error:
+        return math.inf if error.proved else 0.0
 
 
 _ROUNDED = 1e-11
 """What a sum of energies may lose by rounding, relative to it."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PartKind:
+    """What all parts of a layer, whatever it is called, have in common inside some loops; `Solutions.kind` makes it."""
+
+    dims: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+    operation: str
+    rules: Constraints  # what is asked of the mapping
+
+
 @dataclass(frozen=True, slots=True)
 class PartProblem:
-    """A part as the exact mapper sees it, whatever its layer is called.
+    """A part as the exact mapper sees it.
 
-    Bounds by dimension, tensors, what is held, what of that may pass through like other tensors, and what constraints
-    ask of its mapping.
+    Its bounds, what is held, and what of that may pass through like other tensors.
     """
 
-    bounds: tuple[tuple[str, int], ...]
-    tensors: tuple[Tensor, ...]
+    kind: PartKind
+    bounds: tuple[int, ...]
     held: Held
-    rules: Constraints = NO_RULES
     undecided: frozenset[str] = frozenset()
     whole: tuple[int, ...] = field(default=(), compare=False)  # bounds of its layer
 
     @property
     def einsum(self) -> Einsum:
         """The part as an Einsum."""
-        return Einsum("part", dict(self.bounds), self.tensors)
+        return Einsum("part", dict(zip(self.kind.dims, self.bounds, strict=True)), self.kind.tensors)
 
 
 @dataclass(slots=True)
@@ -386,8 +406,24 @@ class Solutions:
     limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
     least: dict[tuple[PartProblem, bool], tuple[float, int]] = field(default_factory=dict)
     inner: dict[tuple[object, ...], float] = field(default_factory=dict)
+    refined: set[PartProblem] = field(default_factory=set)
+    inside: dict[PartKind, PartKind] = field(default_factory=dict)  # without what is asked outside the fusing level
+    kinds: dict[tuple[object, ...], PartKind] = field(default_factory=dict)
+    machines: dict[str, Architecture] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
+
+    def kind(self, einsum: Einsum, rules: Constraints) -> PartKind:
+        """What the parts of a layer have in common, one object for all that are equal."""
+        key = tuple(einsum.dims), einsum.tensors, einsum.operation, rules
+        return self.kinds.setdefault(key, PartKind(*key))
+
+    def machine(self, part: PartProblem) -> Architecture:
+        """The levels and units that run a part."""
+        operation = part.kind.operation
+        if operation not in self.machines:
+            self.machines[operation] = self.architecture.for_operation(operation)
+        return self.machines[operation]
 
     def known(self, part: PartProblem, capacity: int) -> Result | None:
         """Mapping of a part within so many words, the best that its search found, if there was one."""
@@ -408,29 +444,46 @@ class Solutions:
         `closed`: one that does not fall where a part is made larger.
         """
         if (part, closed) not in self.least:
-            kind = tuple(dim for dim, _ in part.bounds), part.tensors, part.held, part.undecided
-            if kind not in self.limits:
-                self.limits[kind] = PartLimits.make(self.architecture, part.einsum, part.held, part.undecided)
+            key = part.kind, part.held, part.undecided
+            if key not in self.limits:
+                self.limits[key] = PartLimits.make(self.machine(part), part.einsum, part.held, part.undecided)
             inner = 0.0 if closed else self._inner(part)
-            self.least[part, closed] = self.limits[kind].of(tuple(bound for _, bound in part.bounds), inner)
+            self.least[part, closed] = self.limits[key].of(part.bounds, inner)
         return self.price.value(*self.least[part, closed])
 
-    def _inner(self, part: PartProblem) -> float:
+    def refine(self, part: PartProblem) -> bool:
+        """Raise the limit of a part, if it can be done for less than mapping it: by its tile along one dimension.
+
+        Dimension after dimension, with all of the layer along others; each is done once for all parts with such a tile.
+        """
+        if part in self.refined or not part.whole or self.price.energy == 0:
+            return False
+        self.refined.add(part)
+        before, _ = self.least[part, False]
+        tiled = [d for d, (bound, whole) in enumerate(zip(part.bounds, part.whole, strict=True)) if bound < whole]
+        inner = max((self._inner(part, d) for d in tiled), default=0.0)
+        self.least[part, False] = self.limits[part.kind, part.held, part.undecided].of(part.bounds, inner)
+        return self.least[part, False][0] > before * (1 + _ROUNDED)
+
+    def _inner(self, part: PartProblem, dim: int | None = None) -> float:
         """Energy [pJ] a multiply-accumulate that the fusing level and all further in take at least.
 
         Parts of equal bounds, run one after the other, are a mapping of what they make up, with free loops outside the
-        level, where nothing costs energy: no mapping of it takes less than the best one.
+        level, where nothing costs energy: no mapping of it takes less than the best one. That is all of the layer, but
+        for the tile along one dimension, if one is given.
         """
         if not part.whole or self.price.energy == 0:
             return 0.0
-        pairs = zip(part.bounds, part.whole, strict=True)
-        bounds = tuple((dim, whole if whole % bound == 0 else bound) for (dim, bound), whole in pairs)
+        pairs, kind = enumerate(zip(part.bounds, part.whole, strict=True)), part.kind
+        bounds = tuple(whole if whole % bound == 0 and d != dim else bound for d, (bound, whole) in pairs)
         outer = [level.name for level in self.architecture.levels[: part.held.level]]
-        rules = replace(part.rules, levels=tuple(each for each in part.rules.levels if each.level not in outer))
-        key = bounds, part.tensors, part.held.level, part.held.names - part.undecided, rules
+        if kind not in self.inside:
+            rules = replace(kind.rules, levels=tuple(each for each in kind.rules.levels if each.level not in outer))
+            self.inside[kind] = self.kind(part.einsum, rules)
+        key = self.inside[kind], bounds, part.held.level, part.held.names - part.undecided
         if key not in self.inner:
-            einsum = Einsum("part", dict(bounds), part.tensors)
-            found = inner_energy(self.architecture, einsum, part.held.level, key[3], rules, self.prove_until)
+            einsum, rules = Einsum("part", dict(zip(kind.dims, bounds, strict=True)), kind.tensors), key[0].rules
+            found = inner_energy(self.machine(part), einsum, part.held.level, key[3], rules, self.prove_until)
             self.inner[key] = found / einsum.macs
         return self.inner[key]
 
@@ -453,7 +506,7 @@ class Solutions:
         several = self.found.setdefault(part, [])
         room = capacity if several else whole
         price = None if self.fronts else self.price
-        answer = map_part(self.architecture, part.einsum, part.held, room, price, part.rules, self.prove_until)
+        answer = map_part(self.machine(part), part.einsum, part.held, room, price, part.kind.rules, self.prove_until)
         self.solved += 1
         if answer is None:
             self.impossible[part] = max(room, self.impossible.get(part, -1))

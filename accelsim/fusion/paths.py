@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from accelsim.fusion.graph import Graph
-from accelsim.fusion.group import Group, make_group
+from accelsim.fusion.group import Group, joined_by, make_group
 from accelsim.fusion.tiling import Border, storage_words, unfit
 from accelsim.inputs.architecture import Architecture
 
@@ -160,9 +160,9 @@ class Ways:
                 yield tuple(sorted(some))
 
     def _joined(self, some: frozenset[int]) -> bool:
-        """Whether links join some layers."""
+        """Whether links join some layers to a group."""
         left, reached = set(some), {min(some)}
-        joins = [places for link in self.graph.links if len(places := some.intersection(link.places())) > 1]
+        joins = [joined_by(self.graph, link, some) for link in self.graph.links]
         while reached:
             left -= reached
             reached = {at for places in joins if places.difference(left) for at in places} & left

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.fusion.group import Group
-from accelsim.fusion.parts import PartProblem, Solutions, encode_part, held_by, without_held
+from accelsim.fusion.parts import PartKind, PartProblem, Solutions, encode_part, held_by, without_held
 from accelsim.fusion.result import NOTHING, FusedPart, GroupResult, Value, sum_totals
 from accelsim.fusion.tiling import (
     Border,
@@ -21,7 +21,6 @@ from accelsim.fusion.tiling import (
     FusedTiling,
     LayerPart,
     Option,
-    Rules,
     Run,
     loop_sets,
     loops_of,
@@ -51,10 +50,10 @@ _Item = tuple[Run, PartProblem, int]
 
 @dataclass(slots=True)
 class _Candidate:
-    """Fused loops in an order, what is kept inside them, and what is still open, with the parts that follow."""
+    """Fused loops, what is kept inside them, and what is still open, perhaps their order; and the parts."""
 
     loops: tuple[FusedLoop, ...]
-    rules: Rules
+    kinds: tuple[PartKind, ...]  # of the parts of each layer
     kept: tuple[Option, ...]
     options: tuple[Option, ...]  # still open
     tiling: FusedTiling  # with all that is open kept
@@ -79,22 +78,41 @@ class GroupSearch:
         return self.architecture.levels[self.level]
 
     def all_loops(self) -> Iterator[_Candidate]:
-        """Each order of each set of fused loops, with everything else open."""
+        """Each set of fused loops, with everything else open."""
+        outer = self.architecture.levels[0].name
+        free = [replace(each, levels=tuple(of for of in each.levels if of.level != outer)) for each in self.group.rules]
+        kinds = tuple(map(self.solutions.kind, self.group.layers, free))
         for loops in loop_sets(self.group):
-            for order in orders_of(self.group, loops):
-                rules = rules_inside(self.architecture, self.group, order)
-                if rules is None:
-                    continue
+            if len(loops) < 2:
+                yield from self.in_order(loops)
+                continue
+            options = tuple(options_of(self.group, self.border, self.at, loops, ordered=False))
+            found = self.candidate(loops, kinds, (), options, ordered=False)
+            if found is not None:
+                yield found
+
+    def in_order(self, loops: tuple[FusedLoop, ...]) -> Iterator[_Candidate]:
+        """Each order of a set of fused loops."""
+        for order in orders_of(self.group, loops):
+            rules = rules_inside(self.architecture, self.group, order)
+            if rules is not None:
                 options = tuple(options_of(self.group, self.border, self.at, order))
-                found = self.candidate(order, rules, (), options)
+                kinds = tuple(map(self.solutions.kind, self.group.layers, rules))
+                found = self.candidate(order, kinds, (), options)
                 if found is not None:
                     yield found
 
     def candidate(
-        self, loops: tuple[FusedLoop, ...], rules: Rules, kept: tuple[Option, ...], options: tuple[Option, ...]
+        self,
+        loops: tuple[FusedLoop, ...],
+        kinds: tuple[PartKind, ...],
+        kept: tuple[Option, ...],
+        options: tuple[Option, ...],
+        *,
+        ordered: bool = True,
     ) -> _Candidate | None:
         """Some choices as a candidate; None if they leave no room."""
-        tiling = make_tiling(self.group, self.border, self.at.name, loops, (*kept, *options))
+        tiling = make_tiling(self.group, self.border, self.at.name, loops, (*kept, *options), ordered=ordered)
         halos = [at for kind, at, _ in options if kind == "halo"]
         if not halos:  # they decide what the first reader of a shared link fetches
             wrong = {at for at in tiling.shared if not shares(self.group, tiling, self.group.shared[at])}
@@ -110,24 +128,24 @@ class GroupSearch:
         loose = {at for kind, at, _ in options if kind == "shared"}
         for run in several:
             undecided = run.part.undecided | _open_shared(self.group, run.part.layer, loose)
-            einsum, asked_of = self.group.layers[run.part.layer], rules[run.part.layer]
+            kind = kinds[run.part.layer]
             held = held_by(self.group, run.part, self.level)
-            if any(not product.names for product in held.streamed):
+            if any(not product.names for product in held.changing(self.group.layers[run.part.layer])):
                 return None
-            if (held.names - undecided) & asked_of.of(self.at.name).bypass:
+            if (held.names - undecided) & kind.rules.of(self.at.name).bypass:
                 return None
-            bounds = tuple(zip(einsum.dims, run.part.bounds, strict=True))
             whole = tuple(self.group.needed[run.part.layer].values())
-            items.append(
-                (run, PartProblem(bounds, einsum.tensors, held, asked_of, undecided, whole), capacity - run.reserved)
-            )
-        return _Candidate(loops, rules, kept, options, tiling, items, self.group.before(halos))
+            items.append((run, PartProblem(kind, run.part.bounds, held, undecided, whole), capacity - run.reserved))
+        return _Candidate(loops, kinds, kept, options, tiling, items, self.group.before(halos))
 
     def decided(self, each: _Candidate) -> Iterator[_Candidate]:
-        """The two candidates that decide the next option."""
+        """The candidates that decide the order, or else the two that decide the next option."""
+        if not each.tiling.ordered:
+            yield from self.in_order(each.loops)
+            return
         first, *rest = each.options
         for kept in ((*each.kept, first), each.kept):
-            found = self.candidate(each.loops, each.rules, kept, tuple(rest))
+            found = self.candidate(each.loops, each.kinds, kept, tuple(rest))
             if found is not None:
                 yield found
 
@@ -175,18 +193,22 @@ def fuse_group(
                 number += 1
                 heapq.heappush(heap, (now, number, each))
             continue
-        if each.options:
+        raised = [solutions.refine(part) for run, part, _ in each.parts if run.part.layer not in each.loose]
+        if any(raised):
+            number += 1
+            heapq.heappush(heap, (max(least, _bound(each, solutions)), number, each))
+            continue
+        if each.options or not each.tiling.ordered:
+            sure = [item for item in each.parts if not item[1].undecided and item[0].part.layer not in each.loose]
+            if _solve_unknown(sure, solutions):
+                number += 1
+                heapq.heappush(heap, (max(least, _bound(each, solutions)), number, each))
+                continue
             for child in search.decided(each):
                 number += 1
                 heapq.heappush(heap, (max(least, _bound(child, solutions)), number, child))
             continue
-        unknown = [item for item in each.parts if solutions.known(item[1], item[2]) is None]
-        if unknown and not any(solutions.gave_up(part, room) for _, part, room in unknown):
-            try:
-                _solve(unknown, solutions)
-            except KeyboardInterrupt:
-                if not asked():
-                    raise
+        if _solve_unknown(each.parts, solutions):
             now = _bound(each, solutions)
             if now < NOTHING:
                 number += 1
@@ -214,17 +236,28 @@ def _is_late(deadline: float | None) -> bool:
     return bool(asked()) or (deadline is not None and time.monotonic() > deadline)
 
 
-def _solve(unknown: Sequence[_Item], solutions: Solutions) -> None:
-    """Map the largest of some parts; all of them, so that there is an answer, where nothing more is proved."""
+def _solve_unknown(items: Sequence[_Item], solutions: Solutions) -> bool:
+    """Map the largest part of which no mapping is known; all of them, for an answer, where nothing more is proved.
+
+    False if there is none, or a search for one was stopped before.
+    """
+    unknown = [item for item in items if solutions.known(item[1], item[2]) is None]
+    if not unknown or any(solutions.gave_up(part, room) for _, part, room in unknown):
+        return False
     late = solutions.prove_until is not None and time.monotonic() > solutions.prove_until
-    for _, part, room in sorted(unknown, key=_work, reverse=True)[: len(unknown) if late else 1]:
-        solutions.solve(part, room)
+    try:
+        for _, part, room in sorted(unknown, key=_work, reverse=True)[: len(unknown) if late else 1]:
+            solutions.solve(part, room)
+    except KeyboardInterrupt:
+        if not asked():
+            raise
+    return True
 
 
 def _work(item: _Item) -> int:
     """Multiply-accumulates of a part in all steps: the larger, the more its bound may rise."""
     run, part, _ = item
-    return run.count * math.prod(bound for _, bound in part.bounds)
+    return run.count * math.prod(part.bounds)
 
 
 def _sum(costs: Iterable[tuple[int, Value]]) -> Value:
@@ -261,16 +294,16 @@ def _value(each: _Candidate, solutions: Solutions) -> Value | None:
 
 def _fused_parts(group: Group, each: _Candidate, solutions: Solutions) -> tuple[FusedPart, ...]:
     """Parts with their best mappings, in the order of the layers."""
-    machine = solutions.architecture
-    names = [level.name for level in machine.levels]
     dims = {dim.name: dim for dim in group.dims}
     parts = []
     for run, part, room in each.parts:
         known, at = solutions.known(part, room), run.part.layer
         outer = [loop for loop in each.loops if at not in dims[loop.dim].summed]
         loops = loops_of(group, at, outer)
+        machine = solutions.machine(part)
         if known is None or _is_wrong(machine, group.layers[at], group.rules[at], loops, part, room, known):
             raise RuntimeError(f"a part of {group.layers[at].name} has no mapping, or one that it may not have")
+        names = [level.name for level in machine.levels]
         result = replace(without_held(known, part.held, names, room), workload=group.layers[at].name)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
     return tuple(sorted(parts, key=_place))

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from accelsim.fusion.graph import Link
 from accelsim.fusion.group import Demand, FusedDim, Group, demand
 from accelsim.inputs.architecture import Architecture, Level
-from accelsim.inputs.constraints import Block, Constraints, Factor, Product
+from accelsim.inputs.constraints import Block, Constraints, Factor
 from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import Loop
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Tensor
 
 
@@ -76,6 +77,8 @@ class FusedTiling:
         For each layer the other tensors that stay in the fusing level for as long as their tile is the same.
     shared : frozenset of int
         Of the shared links those that the first of their readers fetches for all.
+    ordered : bool
+        Otherwise the order of the loops is open, and each tensor stays as in the order that is best for it.
     """
 
     level: str
@@ -83,6 +86,7 @@ class FusedTiling:
     retain: tuple[frozenset[str], ...]
     resident: tuple[frozenset[str], ...]
     shared: frozenset[int] = frozenset()
+    ordered: bool = True
 
     @property
     def steps(self) -> int:
@@ -176,9 +180,12 @@ def fusing_levels(architecture: Architecture, group: Group) -> dict[str, int] | 
     roles = {"Outputs"} | {
         group.layers[at].tensor(name).role for at in range(len(group.layers)) for _, name in group.read(at)
     }
+    machines = [architecture.for_operation(layer.operation) for layer in group.layers]
     found, why = dict[str, int](), []
     for index, level in enumerate(architecture.levels[1:], 1):
-        if reason := unfit(architecture, index):
+        if others := {each.compute.name: None for each in machines if len(each.levels) <= index}:
+            why.append(f"{level.name} lies beside {listed(others)}")
+        elif reason := unfit(architecture, index):
             why.append(reason)
         elif roles & level.bypass:
             why.append(f"{level.name} does not store {' and '.join(sorted(roles & level.bypass))}")
@@ -209,8 +216,11 @@ def storage_words(tensor: Tensor, level: Level) -> int:
 
 
 def loop_sets(group: Group) -> Iterator[tuple[FusedLoop, ...]]:
-    """Every set of fused loops: any divisor of each dimension as its steps."""
+    """Every set of fused loops: any divisor of each dimension as its steps, and one loop over each of a layer's."""
     for chosen in itertools.product(*(divisors(dim.most) for dim in group.dims)):
+        cut = [dim.dims for dim, steps in zip(group.dims, chosen, strict=True) if steps > 1]
+        if any(len(set(names)) < len(names) for names in zip(*cut, strict=True)):
+            continue
         yield tuple(
             FusedLoop(dim.name, steps, dim.bounds[-1] // steps)
             for dim, steps in zip(group.dims, chosen, strict=True)
@@ -279,8 +289,10 @@ Option = tuple[str, int, str]
 """What may be kept: the `halo` of a link along a dimension, a `resident` tensor of a layer, or a `shared` link."""
 
 
-def options_of(group: Group, border: Border, level: Level, loops: Sequence[FusedLoop]) -> list[Option]:
-    """All that may be kept inside some loops, those first that take most words."""
+def options_of(
+    group: Group, border: Border, level: Level, loops: Sequence[FusedLoop], *, ordered: bool = True
+) -> list[Option]:
+    """All that may be kept inside some loops, or in any order of them, those first that take most words."""
     dims = {dim.name: dim for dim in group.dims}
     steps = {loop.dim: loop.steps for loop in loops}
     found: list[tuple[float, Option]] = []
@@ -292,10 +304,12 @@ def options_of(group: Group, border: Border, level: Level, loops: Sequence[Fused
         for dim, many in steps.items():
             tile[dims[dim].dims[layer]] //= many
         for tensor in einsum.tensors:
-            if may_stay(group, border, layer, tensor, loops, level):
+            free = may_stay(group, border, layer, tensor, level)
+            if free and still_in(group, layer, tensor, loops, ordered=ordered):
                 found.append((-float(tensor.words(tile)), ("resident", layer, tensor.name)))
     for link, its in enumerate(group.shared):
-        if all((r.layer, r.tensor) not in border.present for r in its.readers):
+        roles = {group.layers[r.layer].tensor(r.tensor).role for r in its.readers}
+        if not roles & level.bypass and all((r.layer, r.tensor) not in border.present for r in its.readers):
             found.append((0.0, ("shared", link, "")))
     return [option for _, option in sorted(found)]
 
@@ -305,28 +319,31 @@ def has_halo(dim: FusedDim, steps: int, link: int) -> bool:
     return demand(dim, steps, (False,) * len(dim.moves)).halos[link] > 0
 
 
-def may_stay(
-    group: Group, border: Border, layer: int, tensor: Tensor, loops: Sequence[FusedLoop], level: Level
-) -> bool:
-    """Whether the innermost fused loop leaves a tensor in place that is no link inside and not in the level anyway."""
+def may_stay(group: Group, border: Border, layer: int, tensor: Tensor, level: Level) -> bool:
+    """Whether the level may keep a tensor that is no link inside and does not lie there anyway."""
     if (tensor.output and layer in border.staying) or (layer, tensor.name) in border.present:
         return False
-    return (
-        tensor.name not in group.internal(layer)
-        and tensor.role not in level.bypass
-        and still(group, layer, tensor, loops) > 0
-    )
+    return tensor.name not in group.internal(layer) and tensor.role not in level.bypass
 
 
-def still(group: Group, layer: int, tensor: Tensor, loops: Sequence[FusedLoop]) -> int:
-    """How many of the innermost loops leave the tile of a tensor in place."""
+def still_in(
+    group: Group, layer: int, tensor: Tensor, loops: Sequence[FusedLoop], *, ordered: bool = True
+) -> frozenset[str]:
+    """Innermost loops that leave the tile of a tensor in place; where their order is open, all that do."""
     moved = {dim.name for dim in group.dims if dim.dims[layer] in tensor.dims}
-    inner_first = [loop.dim not in moved for loop in reversed(loops)]
-    return (*inner_first, False).index(False)
+    if not ordered:
+        return frozenset(loop.dim for loop in loops) - moved
+    return frozenset(loop.dim for loop in itertools.takewhile(lambda loop: loop.dim not in moved, reversed(loops)))
 
 
 def make_tiling(
-    group: Group, border: Border, level: str, loops: Sequence[FusedLoop], kept: Iterable[Option]
+    group: Group,
+    border: Border,
+    level: str,
+    loops: Sequence[FusedLoop],
+    kept: Iterable[Option],
+    *,
+    ordered: bool = True,
 ) -> FusedTiling:
     """A fused tiling that keeps some options."""
     several = set(kept)
@@ -340,9 +357,8 @@ def make_tiling(
     resident = tuple(
         frozenset(name for kind, at, name in several if (kind, at) == ("resident", n)) for n in range(len(group.layers))
     )
-    return FusedTiling(
-        level, tuple(loops), retain, resident, frozenset(at for kind, at, _ in several if kind == "shared")
-    )
+    shared = frozenset(at for kind, at, _ in several if kind == "shared")
+    return FusedTiling(level, tuple(loops), retain, resident, shared, ordered)
 
 
 def demands(group: Group, tiling: FusedTiling) -> dict[str, Demand]:
@@ -369,12 +385,8 @@ def shares(group: Group, tiling: FusedTiling, link: Link) -> bool:
                   for names, r in zip(ranks, link.readers, strict=True)}  # fmt: skip
         if len(places) > 1 or -1 in places:
             return False
-        for spans, lengths in zip(needs[loop.dim].requested, needs[loop.dim].runs, strict=True):
-            low, high = spans[first.layer]
-            for other in others:
-                end = spans[other.layer][1]
-                if lengths[other.layer] and not low <= end - lengths[other.layer] < end <= high:
-                    return False
+        if not all(needs[loop.dim].covers(first.layer, other.layer) for other in others):
+            return False
     return True
 
 
@@ -403,9 +415,10 @@ def rooms(group: Group, tiling: FusedTiling, border: Border, undecided: frozense
 
 
 def _whole(link: Link, name: str) -> int:
-    """Words along a rank from the first that any reader asks for to the last, padding included."""
+    """Words along a rank from the first that any reader asks for, or that leaves, to the last, padding included."""
     ranks = [rank for reader in link.readers for rank in reader.ranks if rank.producer == name]
-    return max(rank.box - rank.before for rank in ranks) + max(rank.before for rank in ranks)
+    ends = [rank.extent for rank in ranks if link.goes_out]
+    return max([*ends, *(rank.box - rank.before for rank in ranks)]) + max(rank.before for rank in ranks)
 
 
 def shared_room(group: Group, tiling: FusedTiling, link: int) -> Room:
@@ -419,27 +432,11 @@ def shared_room(group: Group, tiling: FusedTiling, link: int) -> Room:
     for loop in tiling.loops:
         name = dims[loop.dim].dims[first.layer]
         moving.add(name)
-        tile, halo = _kept_tile(needs[loop.dim], first.layer, [other.layer for other in others])
+        tile, halo = needs[loop.dim].kept_tile(first.layer, tuple(other.layer for other in others))
         kept = written is not None and loop.dim in tiling.retain[written]
         sides.append((tile, halo if kept else 0, group.needed[first.layer][name]))
     ranks = [rank.terms[0][0] for rank in first.ranks]
     return _nested(math.prod(group.needed[first.layer][dim] for dim in ranks if dim not in moving), sides)
-
-
-def _kept_tile(needs: Demand, first: int, others: Sequence[int]) -> tuple[int, int]:
-    """Words along a fused loop that lie there at most until the last reader has read them again, and after that."""
-    end = max(spans[first][1] for spans in needs.requested)
-    lowest, lows = end, []  # the first word that a step or a later one reads again
-    for spans, lengths in zip(reversed(needs.requested), reversed(needs.runs), strict=True):
-        lowest = min([lowest, *(spans[at][1] - lengths[at] for at in others if lengths[at])])
-        lows.append(lowest)
-    tile = halo = fetched = 0
-    for low, spans, lengths in zip(reversed(lows), needs.requested, needs.runs, strict=True):
-        halo = max(halo, fetched - low)
-        if lengths[first]:
-            low, fetched = min(low, spans[first][1] - lengths[first]), max(fetched, spans[first][1])
-        tile = max(tile, fetched - low)
-    return tile, halo
 
 
 def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> Room:
@@ -471,16 +468,14 @@ def runs(
     for layer, einsum in enumerate(group.layers):
         outer = [loop for loop in tiling.loops if layer not in dims[loop.dim].summed]
         sums = [loop for loop in tiling.loops if layer in dims[loop.dim].summed]
-        inner = {t.name: still(group, layer, t, tiling.loops) for t in einsum.tensors}
+        inner = {t.name: still_in(group, layer, t, tiling.loops, ordered=tiling.ordered) for t in einsum.tensors}
         fixed = _held_always(group, tiling, border, layer)
-        kinds = [
-            Counter((lengths[layer], step == 0) for step, lengths in enumerate(needs[loop.dim].runs)) for loop in outer
-        ]
+        kinds = [needs[loop.dim].lengths[layer] for loop in outer]
         base = dict(group.needed[layer])
         streamed = frozenset(
             t.name
             for t in einsum.tensors
-            if sums and inner[t.name] and t.name not in tiling.resident[layer] | fixed[0] | fixed[1]
+            if sums and tiling.ordered and inner[t.name] and t.name not in tiling.resident[layer] | fixed[0] | fixed[1]
         )
         for dim in group.dims:
             if dim.name not in {loop.dim for loop in tiling.loops}:
@@ -489,12 +484,8 @@ def runs(
             bounds = base | {dims[loop.dim].dims[layer]: n for loop, ((n, _), _) in zip(outer, chosen, strict=True)}
             if not all(bounds.values()):
                 continue
-            firsts = [first for (_, first), _ in chosen]
-            arriving = {
-                name
-                for name in tiling.resident[layer]
-                if all(firsts[len(firsts) - max(0, inner[name] - len(sums)) :]) or einsum.tensor(name).output
-            }
+            later = {loop.dim for loop, ((_, first), _) in zip(outer, chosen, strict=True) if not first}
+            arriving = {n for n in tiling.resident[layer] if not inner[n] & later or einsum.tensor(n).output}
             part = LayerPart(
                 layer,
                 tuple(bounds.values()),
@@ -569,12 +560,3 @@ def _own_words(group: Group, part: LayerPart, name: str, level: Level) -> int:
     """Storage words of the tile that a part has of a tensor."""
     tensor = group.layers[part.layer].tensor(name)
     return tensor.words(part.tile(group)) * storage_words(tensor, level)
-
-
-def streaming(einsum: Einsum, part: LayerPart) -> tuple[Product, ...]:
-    """What makes sure that the tensors that a part streams do not stay: a loop moves each inside those over sums."""
-    sums = dict(part.sums)
-    return tuple(
-        Product(tuple(sorted(d for d in einsum.tensor(name).dims if d not in sums)), 2)
-        for name in sorted(part.streamed)
-    )

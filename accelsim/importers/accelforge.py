@@ -34,7 +34,7 @@ from accelsim.importers.accelforge_arrays import (
     stores,
 )
 from accelsim.importers.accelforge_models import FUNCTIONS, charge_models, plain_value
-from accelsim.importers.accelforge_paths import nodes_of, of_one_unit, paths_of
+from accelsim.importers.accelforge_paths import OtherUnit, nodes_of, of_one_unit, paths_of
 from accelsim.importers.accelforge_workload import (
     BITS,
     ROLE_NAMES,
@@ -80,11 +80,12 @@ def convert(documents: Sequence[Document]) -> Foreign:
     """
     notes: list[Note] = []
     bodies = [document.body for document in documents if isinstance(document.body, Map)]
-    workload, layers, machine, architecture = _read(copy.deepcopy(bodies), notes)
+    workload, layers, machine, architecture, others = _read(copy.deepcopy(bodies), notes)
     made = [(machine, architecture)]
     for number in range(1, machine.engines if machine else 1):  # reading rewrites the nodes
-        made.append(_read(copy.deepcopy(bodies), notes, number)[2:])
-    asking = [constraints_of(of.axes if of else [], layers, document, notes) for of, document in made]
+        made.append(_read(copy.deepcopy(bodies), notes, number)[2:4])
+    above = [(unit.layers, values.plain_name(unit.above.value("name", str))) for unit in others]
+    asking = [constraints_of(of.axes if of else [], layers, document, notes, above) for of, document in made]
     for body in bodies:
         values.note_others(body, body.keys() if "nodes" in body else _SPEC_KEYS, _LEFT, notes)
     asked = _one([Map(body.mark, held={"mapping": body}) if "nodes" in body else body for body in bodies], "mapping")
@@ -109,31 +110,33 @@ def convert(documents: Sequence[Document]) -> Foreign:
 
 def _read(
     bodies: Sequence[Map], notes: list[Note], number: int = 0
-) -> tuple[dict[str, Any] | None, list[Layer], AccelForgeMachine | None, dict[str, Any] | None]:
-    """Workload and its layers, and machine of that number and its architecture, as far as the files have them."""
+) -> tuple[dict[str, Any] | None, list[Layer], AccelForgeMachine | None, dict[str, Any] | None, list[OtherUnit]]:
+    """Workload and layers of the array, machine of that number, its architecture, and other units, as far as given."""
     workload, layers = None, list[Layer]()
     of_layers = _without_own_workload(bodies, notes)
     found, arch = _one(of_layers, "workload"), _one(bodies, "arch")
     if found is not None:
         workload, layers = read_workload(found, _one(of_layers, "renames"), notes)
     if arch is None:
-        return workload, layers, None, None
+        return workload, layers, None, None, []
     paths = paths_of(arch, notes)  # refused before anything of it is worked out
-    workload, layers = of_one_unit(paths, workload, layers, notes)
-    every = nodes_of(paths, layers, notes)
+    workload, layers, others = of_one_unit(paths, workload, layers, notes)
+    every = nodes_of(paths, layers, notes, [unit.node for unit in others])
     nodes = every[number]
     machine = AccelForgeMachine(_variables([arch, *bodies], _widths(layers), nodes), notes, nodes, engines=len(every))
     machine.kept |= _tensor_sets(layers, machine.kept.keys())
     given = [body.inner("variables") for body in (arch, *bodies)]
     try:
         architecture = _architecture(arch, machine)
+        units = [_vector_unit(unit, machine) for unit in others]
+        architecture |= {"vector_units": units} if units else {}
     except InputError as error:
         found_at = {(problem.mark, problem.what): problem for problem in (*error.problems, *_unnamed(machine, given))}
         raise InputError([*found_at.values()]) from None
     sized = [node for node in nodes if not layers and "bits_per_value" in str(node.get("size"))]
     what = f"of {{}} is worked out for values of {BITS} bit; import it with a workload that has others"
     notes += [node.note("size", what.format(node.get("name"))) for node in sized]
-    return workload, layers, machine, architecture
+    return workload, layers, machine, architecture, others
 
 
 def _one(bodies: Sequence[Map], key: str) -> Map | None:
@@ -292,6 +295,22 @@ def _compute(node: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     energies.pop("leak", None)
     name = values.plain_name(node.value("name", str))
     return {"name": name, **kind, **({"energy": energies} if energies else {}), **machine.area(node)}
+
+
+def _vector_unit(unit: OtherUnit, machine: AccelForgeMachine) -> dict[str, Any]:
+    """A unit beside the array; its rate in operations a cycle."""
+    node = unit.node
+    rates, _ = _rates(node, ("compute",), machine)
+    fanout = math.prod(values.whole(axis.get("fanout", 1), axis.mark) for axis in node.rows("spatial"))
+    each = min(rates["compute"] / machine.clock_hz, _UNLIMITED)
+    lanes = max(1, round(each)) * fanout
+    if each != round(each):
+        machine.notes.append(node.note("throughput", f"{each:g} operations a cycle are taken for {lanes // fanout}"))
+    energies = _energies(node, ("compute",), 1, machine) or {"compute": "0 pJ"}
+    energies.pop("leak", None)
+    name, above = (values.plain_name(of.value("name", str)) for of in (node, unit.above))
+    found = {"name": name, "below": above, "lanes": lanes, "operations": {unit.operation: 1}, "energy": energies}
+    return found | machine.area(node)
 
 
 def _clock_hz(compute: Map, machine: AccelForgeMachine) -> float:
@@ -528,7 +547,7 @@ def export_accelforge(paths: Sequence[str], mapping: str, variables: Mapping[str
     ours = load_architecture({"architecture": made.architecture})
     nest = load_mapping(mapping, ours, load_workload({"workload": made.workload}).layers[0])
     bodies = [document.body for document in read_documents(paths, variables) if isinstance(document.body, Map)]
-    _, layers, machine, _ = _read(bodies, [])
+    _, layers, machine, *_ = _read(bodies, [])
     if machine is None or len(layers) != 1:
         raise AccelsimError("a mapping of AccelForge needs its own architecture and its workload of one Einsum")
     if nest.imperfect or nest.padded:

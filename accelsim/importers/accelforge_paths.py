@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from accelsim.importers.accelforge_workload import ROLE_NAMES, Layer
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.values import FormulaError, UndefinedNameError, Value, work_out
 from accelsim.inputs.units import listed
+from accelsim.inputs.workload import OPERATIONS
 
 _THREE = {"All": frozenset(ROLE_NAMES), **{name: frozenset({name}) for name in ROLE_NAMES}}
 """Sets of a layer with two inputs and an output."""
@@ -155,29 +157,71 @@ def _chosen(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Not
     return chosen
 
 
+@dataclass(frozen=True, slots=True)
+class OtherUnit:
+    """A unit beside the array, the memory above it, the layers that it runs, and the operation that they get here."""
+
+    node: Map
+    above: Map
+    layers: tuple[Layer, ...]
+    operation: str
+
+
 def of_one_unit(
     paths: Sequence[list[Map]], workload: dict[str, Any] | None, layers: list[Layer], notes: list[Note]
-) -> tuple[dict[str, Any] | None, list[Layer]]:
-    """Layers that the same nodes serve, where others serve the others: those of three tensors, if there are any."""
-    nodes = [node for path in paths for node in path]
+) -> tuple[dict[str, Any] | None, list[Layer], list[OtherUnit]]:
+    """Layers that the same nodes serve, those of three tensors if there are any; and other units with their layers.
+
+    These are below a memory that serves the former, too. Layers that other memories serve are left out.
+    """
+    nodes = list({id(node): node for path in paths for node in path}.values())
     served = {layer.name: tuple(_serves(node, layer.sets) for node in nodes) for layer in layers}
     if workload is None or len(set(served.values())) < 2:
-        return workload, layers
+        return workload, layers, []
     tensors = {layer.name: len(layer.sets["All"]) for layer in layers}
     wanted = max(tensors, key=lambda name: (tensors[name] == 3, tensors[name]))
-    left = [name for name in tensors if served[name] != served[wanted]]
+    main = _chain(paths, served[wanted], nodes)
+    units, left = list[OtherUnit](), list[str]()
+    for each in dict.fromkeys(serves for serves in served.values() if serves != served[wanted]):
+        its = tuple(layer for layer in layers if served[layer.name] == each)
+        nodes_of_it = _chain(paths, each, nodes)
+        above = nodes_of_it[:-1]
+        memories = [node for node in above if node.tag == "!Memory"]
+        if not memories or above != main[: len(above)] or len(units) == len(OPERATIONS) - 1:
+            left += [layer.name for layer in its]
+        else:
+            units.append(OtherUnit(nodes_of_it[-1], memories[-1], its, OPERATIONS[-1 - len(units)]))
     for name in left:
         why = f"layers of {tensors[name]} tensors are left out: other nodes serve them than those of {tensors[wanted]}"
         notes.append(Note(nodes[0].mark, "enabled", why, name))
-    kept = [dict(layer) for layer in workload["layers"] if layer["name"] not in left]
+    operations = {layer.name: {"operation": unit.operation} for unit in units for layer in unit.layers}
+    kept = [
+        dict(layer) | operations.get(layer["name"], {}) for layer in workload["layers"] if layer["name"] not in left
+    ]
     for layer in kept:
         feeds = {tensor: source for tensor, source in layer.pop("from", {}).items() if source not in left}
         layer |= {"from": feeds} if feeds else {}
-    return workload | {"layers": kept}, [layer for layer in layers if layer.name not in left]
+    main_layers = [layer for layer in layers if served[layer.name] == served[wanted]]
+    return workload | {"layers": kept}, main_layers, units
 
 
-def nodes_of(paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note]) -> list[list[Map]]:
-    """Nodes of each path that serve the layers; without layers, those of two inputs and an output."""
+def _chain(paths: Sequence[list[Map]], serves: Sequence[bool], nodes: Sequence[Map]) -> list[Map]:
+    """Nodes of the first path that serve some layers, up to the unit that computes; none if no path has one."""
+    serving = {id(node) for node, its in zip(nodes, serves, strict=True) if its}
+    for path in paths:
+        chain = [node for node in path if id(node) in serving]
+        at = next((at for at, node in enumerate(chain) if node.tag == "!Compute"), None)
+        if at is not None:
+            return chain[: at + 1]
+    return []
+
+
+def nodes_of(
+    paths: Sequence[list[Map]], layers: Sequence[Layer], notes: list[Note], others: Sequence[Map] = ()
+) -> list[list[Map]]:
+    """Nodes of each path that serve the layers, but other units; without layers, those of two inputs and an output."""
+    out = {id(node) for node in others}
+    paths = [[node for node in path if id(node) not in out] for path in paths]
     return [_serving(path, layers, notes) for path in _chosen(paths, layers, notes)]
 
 

@@ -72,11 +72,18 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     made: dict[str, str] = {}
     einsums = workload.value("einsums", Seq)
     accesses = values.read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
+    copies = _copies(accesses, notes)
     outputs = {output for (_, output), _ in accesses}
     read = {name for (tensors, output), _ in accesses for name in tensors if name != output}
     times = Counter(name for (tensors, _), _ in accesses for name in tensors)
     of_all = {"Intermediates": outputs & read, "Shared": {name for name in times if times[name] > 1}}
     of_all |= {name: set[str]() for name in times if name not in ROLE_NAMES}
+    sources = Counter(copies.get(each, each) for (tensors, its), _ in accesses if its not in copies for each in tensors)
+    often = [each for each in sources if sources[each] > 1 and each not in outputs]
+    names = {
+        values.plain_name(str(item.get("name", its) if isinstance(item, Map) else its)) for (_, its), item in accesses
+    }
+    shared = {each: plain + "_in" * (plain in names) for each in often if (plain := values.plain_name(each))}
 
     def einsum_of(one: tuple[tuple[dict[str, list[str]], str], Any]) -> tuple[dict[str, Any], Layer]:
         (tensors, output), item = one
@@ -87,7 +94,9 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
         sets = _sets(table, of_default, tensors, output, of_all)
         widths = _bits(workload, table, sets)
         layer: dict[str, Any] = {"name": name}
-        feeds = {each: made[each] for each in tensors if each != output and each in made}
+        known = made | shared
+        feeds = {each: known[copies.get(each, each)] for each in tensors if copies.get(each, each) in known}
+        feeds.pop(output, None)
         repeat = values.whole(table.get("n_instances", workload.get("n_instances", 1)), table.mark)
         layer |= {"repeat": repeat} if repeat > 1 else {}
         layer |= {"from": feeds} if feeds else {}
@@ -105,9 +114,26 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
         body = {**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths}
         return body, Layer(name, dims, used, sets, widths, output if text else str(table.get("name", output)))
 
-    found, mark = values.read_all(einsum_of, accesses), workload.where("einsums")
-    body = {"name": values.file_stem(mark), "layers": [layer for layer, _ in found]}
+    counted = [each for each in accesses if each[0][1] not in copies]
+    found, mark = values.read_all(einsum_of, counted), workload.where("einsums")
+    read_twice = {source for layer, _ in found for source in layer.get("from", {}).values()}
+    inputs = [name for name in shared.values() if name in read_twice]
+    body: dict[str, Any] = {"name": values.file_stem(mark), **({"inputs": inputs} if inputs else {})}
+    body |= {"layers": [layer for layer, _ in found]}
     return values.checked_workload(body, mark, notes), [known for _, known in found]
+
+
+def _copies(accesses: Sequence[tuple[tuple[dict[str, list[str]], str], Any]], notes: list[Note]) -> dict[str, str]:
+    """What each copy of a whole tensor copies; such Einsums are no layers here, and those that read them read that."""
+    found: dict[str, str] = {}
+    for (tensors, output), item in accesses:
+        others = [name for name in tensors if name != output]
+        copy = isinstance(item, Map) and item.get("is_copy_operation")
+        if copy and len(others) == 1 and tensors[others[0]] == tensors[output]:
+            found[output] = found.get(others[0], others[0])
+            why = "a copy is no layer: what reads it reads what it copies"
+            notes.append(Note(item.mark, str(item.get("name", output)), why))
+    return found
 
 
 def _sizes(table: Map, known: Mapping[str, int]) -> dict[str, int]:
@@ -276,15 +302,23 @@ class SpatialAxis:
 
 
 def constraints_of(
-    axes: Sequence[SpatialAxis], layers: Sequence[Layer], architecture: Mapping[str, Any] | None, notes: list[Note]
+    axes: Sequence[SpatialAxis],
+    layers: Sequence[Layer],
+    architecture: Mapping[str, Any] | None,
+    notes: list[Note],
+    above: Sequence[tuple[Sequence[Layer], str]] = (),
 ) -> dict[str, Any] | None:
-    """Constraints of the axes, for each layer."""
+    """Constraints of the axes, for each layer; of layers that run below a level only those of axes above it."""
     asking = [axis for axis in axes if {"reuse", "loop_bounds", "min_usage"} & axis.table.keys()]
     if asking and not layers:
         why = "allows other dimensions in each layer; import it with a workload to have constraints"
         notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
     said = list[Note]()
     asked = [(layer.name, _axis_constraints(asking, layer, said)) for layer in layers if asking]
+    names = [level["name"] for level in architecture["levels"]] if architecture else []
+    for others, below in above:
+        outer = [axis for axis in asking if axis.level in names[: names.index(below)]]
+        asked += [(layer.name, _axis_constraints(outer, layer, said)) for layer in others if outer]
     notes += dict.fromkeys(said)
     return values.without_loops(values.for_layers(asked), architecture["levels"] if architecture else ())
 

@@ -61,6 +61,7 @@ from accelsim.inputs.sparsity import (
     with_metadata,
 )
 from accelsim.inputs.units import RATES, SIZES, decimal, listed
+from accelsim.inputs.vector_units import VECTOR_UNITS, VectorUnit, read_vector_units
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
 T = TypeVar("T", float, int | Fraction)
@@ -205,6 +206,7 @@ class Architecture:
     """What a reader must know of where the energies come from."""
     slices: Mapping[str, int] = field(default_factory=dict)
     """Bits of the slices that operands are taken apart into, by role, where they are (`inputs.workload.sliced`)."""
+    vector_units: tuple[VectorUnit, ...] = ()
     sized: Mapping[str, Granules] = field(default_factory=dict, compare=False)
     """Sizes of which the energies of a level are, by name; a level that is not here may have any."""
 
@@ -253,6 +255,23 @@ class Architecture:
             hint = f"add `{bits} bit: … pJ`, or write fewer `bits` in the workload"
             raise AccelsimError(f"{what} {listed(map(str, widths))} bit; {hint}")
         return self.energy.energy_pj(name, f"{width} bit", "compute")
+
+    def for_operation(self, operation: str) -> Architecture:
+        """The levels and units that run an operation: those of the vector unit that does it, else the compute units."""
+        unit = next((unit for unit in self.vector_units if operation in unit.operations), None)
+        if unit is None:
+            return replace(self, vector_units=())
+        at = next(index for index, level in enumerate(self.levels) if level.name == unit.below)
+        lanes, alone = Axis(unit.lanes, multicast=False, spatial_reduction=False), f"{unit.below} network"
+        level = replace(self.levels[at], x=lanes, y=Axis(), network_bandwidth=None, link_transfers=False, systolic=None)
+        many = unit.operations[operation]
+        entries = {key: entry for key, entry in self.energy.entries.items() if key[0] != alone}
+        for key, entry in self.energy.entries.items():
+            if key[0] == unit.name:
+                entries[key] = replace(entry, energy_pj=entry.energy_pj * many)
+        compute = Compute(unit.name, "vector", many)
+        energy = EnergyTable(entries)
+        return replace(self, levels=(*self.levels[:at], level), compute=compute, energy=energy, vector_units=())
 
     def has_hops(self, level: Level) -> bool:
         """Whether words on the network below a level cost energy by the links that they pass."""
@@ -379,6 +398,7 @@ _TOP: Keys = {
         fields.items_of(keys_form(_LEVEL), "levels, outermost first", least=1), "storage levels, outermost first"
     ),
     "compute": Key(node_of(keys_form(_COMPUTE)), "compute units, below the last level"),
+    "vector_units": VECTOR_UNITS,
 }
 ARCHITECTURE_FORM: Form = keys_form(_TOP)
 """What may stand under `architecture`, as JSON Schema."""
@@ -437,6 +457,8 @@ def read_architecture(
         compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, problems)
     elif top.readable:
         problems.add(body, "'compute' is missing")
+    names = [level.name for level in levels]
+    units = read_vector_units(top.value("vector_units", None), names, compute.name, machine, problems)
     if len(problems) > before or not top.readable:
         return None
     return Architecture(
@@ -449,6 +471,7 @@ def read_architecture(
         machine.areas,
         estimator.notes() if estimator else (),
         {role: sliced.value(role, 1) for role in _SLICES if role in sliced},
+        units,
         machine.sized,
     )
 

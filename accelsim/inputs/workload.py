@@ -180,6 +180,8 @@ class Workload:
     ----------
     edges : tuple of Edge
         Which layer's output feeds which input, where the file says so; producers stand before their consumers.
+    inputs : tuple of Edge
+        Which inputs of the network, by name in place of a producer, are read by which layers.
     yields : mapping of str to int
         What one run of all layers gives, such as `{"frames": 8}`.
     notes : tuple of Note
@@ -189,6 +191,7 @@ class Workload:
     name: str
     layers: tuple[Einsum, ...] = field(default_factory=tuple)
     edges: tuple[Edge, ...] = ()
+    inputs: tuple[Edge, ...] = ()
     yields: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[NodeNote, ...] = ()
 
@@ -212,8 +215,9 @@ def without_other_operations(workload: Workload) -> tuple[Workload, tuple[Einsum
         return workload, ()
     names = {layer.name for layer in layers}
     edges = tuple(edge for edge in workload.edges if {edge.producer, edge.consumer} <= names)
+    inputs = tuple(edge for edge in workload.inputs if edge.consumer in names)
     others = tuple(layer for layer in workload.layers if layer.name not in names)
-    return replace(workload, layers=layers, edges=edges), others
+    return replace(workload, layers=layers, edges=edges, inputs=inputs), others
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -60,10 +60,12 @@ def _names(node: Node, problems: Problems) -> list[ScalarNode]:
     return found
 
 
-def check_edges(feeds: Sequence[Feed], layers: Sequence[Einsum], problems: Problems) -> tuple[Edge, ...]:
+def check_edges(
+    feeds: Sequence[Feed], layers: Sequence[Einsum], problems: Problems, inputs: Collection[str] = ()
+) -> tuple[Edge, ...]:
     """Turn what stands under `from` into edges, and report those that lead nowhere or whose shapes do not agree.
 
-    `layers` are all in the order of the file, which is the order in which they run.
+    `layers` are all in the order of the file, which is the order in which they run; `inputs` those of the network.
     """
     place = {layer.name: number for number, layer in enumerate(layers)}
     edges = []
@@ -71,6 +73,9 @@ def check_edges(feeds: Sequence[Feed], layers: Sequence[Einsum], problems: Probl
         consumer = layers[place[title]]
         for name, producers in sources.items():
             tensor = _input(consumer, name, node, problems)
+            if tensor is not None and len(producers) == 1 and producers[0].text in inputs:
+                edges.append(Edge(producers[0].text, consumer.name, tensor.name))
+                continue
             known = [producer for producer in producers if _known(producer, consumer, place, problems)]
             if tensor is None or len(known) < len(producers):
                 continue
@@ -200,6 +205,7 @@ _TOP: Keys = {
     "name": Key(fields.name, "its name"),
     **EINSUM_KEYS,
     "layers": Key(_layers_of, "layers in execution order", "none"),
+    "inputs": Key(fields.set_of(fields.name), "names of inputs of the network, for `from`", "none"),
     **_MORE,
     "yields": Key(fields.mapping_of(fields.positive_int), "what one run produces, such as `{frames: $batch}`", "none"),
 }
@@ -262,8 +268,13 @@ def read_workload(body: Node, problems: Problems) -> Workload | None:
     layers, feeds = _layers(top, bits, densities) if "layers" in top else ([_layer(top, title, bits, {}, {})], [])
     _check_bits(top, layers)
     found = tuple(filter(None, layers))
-    edges = check_edges(feeds, found, problems) if len(problems) == before else ()
-    return Workload(title, found, edges, yields) if len(problems) == before and top.readable else None
+    inputs: frozenset[str] = top.value("inputs", frozenset())
+    if both := sorted(inputs.intersection(layer.name for layer in found)):
+        problems.add(top.entries["inputs"], f"{listed(both)}: an input and a layer", "give one of them another name")
+    edges = check_edges(feeds, found, problems, inputs) if len(problems) == before else ()
+    of_inputs = tuple(edge for edge in edges if edge.producer in inputs)
+    edges = tuple(edge for edge in edges if edge.producer not in inputs)
+    return Workload(title, found, edges, of_inputs, yields) if len(problems) == before and top.readable else None
 
 
 def _layers(
