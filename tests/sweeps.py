@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.designs.sweep import load_sweep
+from accelsim.designs.tables import read_tables
 
 MACHINE = """
 params: {glb: 64 B, pe: 2, bandwidth: 4 B/cycle, mac: 1 pJ, clock: 1 GHz, free: 1}
@@ -45,7 +46,12 @@ def sweep_of(text: str, name: str = "s.yaml"):
 
 def tables(folder: Path) -> dict[str, bytes]:
     """All that a sweep leaves in its folder but the file of its work."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".csv", ".parquet", ".json")}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".csv", ".json")}
+
+
+def read_designs(folder: str | Path) -> list[dict[str, Any]]:
+    """Rows of the table of designs in a folder."""
+    return read_tables(folder)[1]
 
 
 def layers_of(folder: str) -> list[dict[str, Any]]:

@@ -29,9 +29,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.counting import Nest, count_mappings
-from accelsim.population.extremes import largest_value
 from accelsim.search.mapper import map_einsum
-from accelsim.search.value_kernel import CYCLES, ENERGY
 from tests.brute import Truth, ragged_cost, truth
 from tests.brute_ragged import awkward, mappings
 from tests.effort import many
@@ -123,11 +121,8 @@ def check_others(case: Problem, known: Truth) -> None:
         best = every.best.energy_pj if objective == "energy" else every.best.cycles
         assert same(best, known.best(*powers)), ("exhaustive", objective)
     encoded = encode(machine, einsum)
-    nest = Nest(MapSpace(encoded, constraints))
     if not constraints.on_costs and not encoded.constants.two_widths[0]:
-        assert count_mappings(nest) == known.valid
-    for column, values in ((ENERGY, known.energy_pj), (CYCLES, known.cycles)):
-        assert values.max() <= largest_value(nest, column).bound * (1 + 1e-9), column
+        assert count_mappings(Nest(MapSpace(encoded, constraints))) == known.valid
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

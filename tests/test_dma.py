@@ -25,17 +25,14 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import count, evaluate, result_of
 from accelsim.model.result import Result
-from accelsim.population.counting import Nest
-from accelsim.population.extremes import largest_value
 from accelsim.search.exact.optimum import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, ragged_cost, truth
 from tests.brute_ragged import mappings as every_ragged
 from tests.effort import many
 from tests.engine_oracle import walk_engines
-from tests.problems import MOST, problem
+from tests.problems import problem
 from tests.strategies import cases, energy_table, ragged_cases, with_engines
 from tests.switches import switched
 from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
@@ -326,15 +323,6 @@ def test_exact__lists_the_fastest_mappings_where_a_last_tile_has_fewer_rows(over
     else:
         assert [cycles for _, cycles in found] == values
     assert fastest(20)[0] == values[:20]
-
-
-def test_spread__no_mapping_takes_more_cycles_than_its_limit():
-    for seed in range(0, PROBLEMS, 8):
-        case = dma_problem(seed)
-        known = truth(*case, MOST) if case else None
-        if case is not None and known is not None and known.valid:
-            space = MapSpace(encode(case[0], case[1]), case[2])
-            assert known.cycles.max() <= largest_value(Nest(space), CYCLES).bound, seed
 
 
 def test_fastest__changes_where_tiles_no_longer_come_for_free():

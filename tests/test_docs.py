@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from accelsim.cli import main as cli
 from accelsim.cli.arguments import make_parser
 from accelsim.cli.inspecting import check_files
-from accelsim.inputs import fields
+from accelsim.inputs import library
 from accelsim.show.schema import json_schema
 from tests.conftest import REPOSITORY
 from tests.test_schema import values
@@ -41,7 +41,7 @@ REPORTS = {
     "accelsim gpu profile h100 tests/golden/gpu/bert_base_layer.json.gz",
 }
 NO_RUN = "<!-- no-run -->"
-KINDS = (*fields.KINDS, "params")
+KINDS = (*library.TOP_KEYS, "params")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w.]+\.\w+)\n")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -260,7 +260,7 @@ def test_yaml_fragments__fit_the_place_that_their_heading_names(block):
 
 def test_yaml_blocks__show_every_kind_of_file():
     shown = [block.text for block in FILE_BLOCKS if complete(block)]
-    for kind in fields.KINDS:
+    for kind in library.TOP_KEYS:
         assert any(re.search(rf"^{kind}:", text, re.MULTILINE) for text in shown), kind
 
 

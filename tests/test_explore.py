@@ -24,7 +24,7 @@ from accelsim.designs.machines import (
 from accelsim.designs.run import explore
 from accelsim.designs.store import beaten, front
 from accelsim.designs.sweep import Mapper, load_sweep
-from accelsim.designs.tables import about, read_designs, where
+from accelsim.designs.tables import about, where
 from accelsim.designs.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, InputError
@@ -35,7 +35,7 @@ from accelsim.results.output import read_mapping_json
 from accelsim.search.mapper import map_einsum
 from accelsim.show.html import said, sweep_report
 from accelsim.show.plots import search as plots
-from sweeps import GRID, NARROW, layers_of, sweep_of, tables
+from sweeps import GRID, NARROW, layers_of, read_designs, sweep_of, tables
 
 
 def by_itself(sweep, overrides, network=None):

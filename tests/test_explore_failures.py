@@ -18,11 +18,10 @@ from accelsim.designs import store
 from accelsim.designs.machines import Loads
 from accelsim.designs.pool import Pool
 from accelsim.designs.run import explore
-from accelsim.designs.tables import read_designs
 from accelsim.designs.work import Plan
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results.cache import DamagedError, Entries
-from sweeps import GRID, layers_of, sweep_of, tables
+from sweeps import GRID, read_designs, sweep_of, tables
 
 
 def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):
@@ -345,17 +344,3 @@ def test_folder__without_tables_says_what_to_do(folder, run):
         f"{folder}/sweep.sqlite: the sweep was stopped before its tables were written, with 1 result of finished work "
         "kept: start the sweep again with -o on this folder to go on\n"
     )
-
-
-def test_tables__need_no_pyarrow_and_are_the_same_as_parquet(folder, run, monkeypatch):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    sweep = sweep_of(GRID)
-    explore(sweep, "with", workers=1)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    explore(sweep, "without", workers=1)
-    found, without = tables(folder / "with"), tables(folder / "without")
-    assert sorted(found) == sorted([*without, "designs.parquet", "results.parquet"])
-    assert all(found[name] == content for name, content in without.items())
-    assert parquet.read_table("with/designs.parquet").to_pylist() == read_designs("without")
-    assert parquet.read_table("with/results.parquet").to_pylist() == layers_of("without")
-    assert run("sweep", "without", "--front", "--json")[0] == 0

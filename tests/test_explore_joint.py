@@ -19,13 +19,13 @@ from accelsim.designs.joint import Found, JointRun, costs_of_mappings, network_f
 from accelsim.designs.machines import Load, design_at
 from accelsim.designs.run import explore
 from accelsim.designs.store import Store, dominates
-from accelsim.designs.tables import read_designs, read_tables
+from accelsim.designs.tables import read_tables
 from accelsim.designs.work import FRONT, Item, work
 from accelsim.inputs.errors import InputError
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import read_mapping_json
 from accelsim.search.exact.front import map_front
-from sweeps import layers_of, sweep_of, tables
+from sweeps import layers_of, read_designs, sweep_of, tables
 
 GRID = """
   parameters: {glb: [16 B, 24 B, 128 B], pe: [1, 2, 4], bandwidth: [1 B/cycle, 4 B/cycle]}

@@ -27,12 +27,9 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import Tile, walk_tile
 from accelsim.model.time_oracle import walk_fills
-from accelsim.population.counting import Nest
-from accelsim.population.extremes import largest_value
 from accelsim.search.exact import relaxation
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from accelsim.search.value_kernel import CYCLES
 from tests.brute import product, truth
 from tests.effort import many
 from tests.problems import MOST, problem
@@ -339,16 +336,6 @@ def test_fewest_offchip_words__hold_those_that_all_else_waits_for():
         assert found.certificate.value == found.best.offchip_words == known.offchip_words.min(), seed
         looked += 1
     assert looked > 12
-
-
-@pytest.mark.parametrize("make", [overlap_problem, late_problem])
-def test_spread__no_mapping_takes_more_cycles_than_its_limit(make):
-    for seed in range(0, PROBLEMS, 8):
-        case = make(seed)
-        known = truth(*case, MOST) if case else None
-        if case is not None and known is not None and known.valid:
-            space = MapSpace(encode(case[0], case[1]), case[2])
-            assert known.cycles.max() <= largest_value(Nest(space), CYCLES).bound, seed
 
 
 def test_exact__equals_brute_force_with_fills_that_wait_and_remainders():

@@ -21,7 +21,7 @@ def test_add__the_smallest_and_the_largest_stay_in_any_order(results):
     known = SeenMappings(1)
     for result in results:
         known.add(result)
-    ends = known.range_of("energy", 0.0)
+    ends = known.range_of("energy")
 
     assert (ends.lowest_mapping, ends.highest_mapping) == (BEST, WORSE)
     assert (ends.lowest, ends.highest) == (BEST.energy_pj, WORSE.energy_pj)
@@ -44,9 +44,9 @@ def test_prove__a_bound_alone_proves_a_value():
     known.prove("energy", BEST.energy_pj)
     known.prove("energy", 0.5 * BEST.energy_pj)  # what a shorter search proves takes nothing away
     assert not known.proved("energy")
-    assert known.range_of("energy", 0.0).lowest_bound == BEST.energy_pj
+    assert known.range_of("energy").lowest_bound == BEST.energy_pj
     known.add(BEST)
-    assert known.range_of("energy", 0.0).lowest_proved
+    assert known.range_of("energy").lowest_proved
 
 
 def test_prove__a_mapping_below_what_is_proved_is_no_answer():
@@ -54,7 +54,7 @@ def test_prove__a_mapping_below_what_is_proved_is_no_answer():
     known.add(BEST)
     known.prove("energy", 1.001 * BEST.energy_pj)
     with pytest.raises(RuntimeError, match="no mapping falls below"):
-        known.range_of("energy", 0.0)
+        known.range_of("energy")
 
 
 @pytest.mark.parametrize("first", QUANTITIES)

@@ -17,18 +17,12 @@ from accelsim.inputs.architecture import Architecture, Axis
 from accelsim.inputs.errors import InputError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange_for, first_nodes
-from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.model.time_oracle import walk_fills
-from accelsim.population.counting import Nest
-from accelsim.population.extremes import largest_value
 from accelsim.search.exact import relaxation
-from accelsim.search.value_kernel import CYCLES, ENERGY
-from tests.brute import truth
 from tests.effort import many
-from tests.problems import MOST, problem
+from tests.problems import problem
 from tests.strategies import cases, ragged_cases, with_overlaps
 from tests.test_compression import EVERY, GEMM, compressed, two_levels
 from tests.test_exact_tables import check_fastest
@@ -158,16 +152,6 @@ def test_tables__bound_the_cycles_of_networks_from_below(group, monkeypatch):
     monkeypatch.setattr(relaxation, "NODES_AN_ENTRY", -1.0)
     for seed in range(group, PROBLEMS, 2):
         check_fastest(network_problem(seed), seed)
-
-
-def test_spread__no_mapping_takes_more_than_its_limit():
-    for seed in range(0, PROBLEMS, 4):
-        machine, einsum, constraints = waiting_problem(seed) if seed % 8 else network_problem(seed)
-        known = truth(machine, einsum, constraints, MOST)
-        if known is not None and known.valid:
-            space = MapSpace(encode(machine, einsum), constraints)
-            assert known.cycles.max() <= largest_value(Nest(space), CYCLES).bound, seed
-            assert known.energy_pj.max() <= largest_value(Nest(space), ENERGY).bound * (1 + 1e-9), seed
 
 
 MACHINE = """architecture:

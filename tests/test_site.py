@@ -11,7 +11,7 @@ import pytest
 
 import accelsim
 from accelsim.cli.arguments import make_parser
-from accelsim.inputs.fields import KINDS
+from accelsim.inputs.library import TOP_KEYS
 from docs.site.commands import arguments_of, commands_of, commands_text, row_of, shared_rows
 from docs.site.contents import parts_of
 from docs.site.python import PARTS
@@ -95,7 +95,7 @@ def rows_of(page: str) -> dict[str, list[list[str]]]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOP_KEYS)
 def test_keys__every_one_has_a_row_that_says_whether_it_is_required_and_what_it_means(kind):
     tables = rows_of(KEYS)
     cells = {}

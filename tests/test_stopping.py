@@ -83,7 +83,7 @@ def test_search__ends_with_the_best_so_far(state, method):
         map_front(machine, einsum)
 
 
-@pytest.mark.parametrize("part", ["finding the lowest energy", "looking for the largest energy"])
+@pytest.mark.parametrize("part", ["finding the lowest energy", "counting mappings close to the best"])
 def test_spread__after_a_signal_the_rest_is_skipped(state, part):
     def stop(now):
         if now.what == part:
@@ -212,7 +212,7 @@ def test_map__counts_no_mappings_after_its_time(run, monkeypatch):
     def count(*_):
         raise AssertionError("counts after the time is up")
 
-    monkeypatch.setattr("accelsim.population.extremes.count_and_limit", count)
+    monkeypatch.setattr("accelsim.population.counting.count_quickly", count)
     code, out, _ = run("map", "eyeriss", "conv", "--time-limit", "0.5", "--no-cache")
     assert code == 0
     assert re.search(r"lowest energy: .*[\d.]+ %\sabove\sthe\soptimum", out, re.DOTALL)

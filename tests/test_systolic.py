@@ -27,12 +27,9 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Ramp
 from accelsim.model.time_oracle import walk_array
-from accelsim.population.counting import Nest
-from accelsim.population.extremes import largest_value
 from accelsim.results.explain import same_as_walked
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from accelsim.search.value_kernel import CYCLES
 from tests.brute import ragged_cost, truth
 from tests.brute_ragged import awkward, mappings
 from tests.effort import many
@@ -395,19 +392,6 @@ def check_remainders(make, seeds=range(PROBLEMS * 3 // 4)):
 @pytest.mark.parametrize("streams", [False, True])
 def test_exact__equals_brute_force_with_ramps_and_remainders(streams):
     check_remainders(lambda seed: systolic_problem(seed, streams))
-
-
-STRIDED = 2429
-"""A problem whose outputs lie a stride apart: words between them are never updated."""
-
-
-def test_spread__no_mapping_takes_more_cycles_than_its_limit():
-    for seed in [*range(0, PROBLEMS, 8), STRIDED]:
-        case = systolic_problem(seed, streams=seed % 16 > 0)
-        known = truth(*case, MOST) if case else None
-        if case is not None and known is not None and known.valid:
-            space = MapSpace(encode(case[0], case[1]), case[2])
-            assert known.cycles.max() <= largest_value(Nest(space), CYCLES).bound, seed
 
 
 def test_convolution__is_explained_step_by_step():

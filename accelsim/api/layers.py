@@ -208,16 +208,16 @@ class LayerResult(Evaluation):
         return found if found.stop == "exhausted" else None
 
     @cached_property
-    def population(self) -> tuple[int, float | None] | None:
-        """How many even mappings are valid, and the energy [pJ] of the worst at most; None where that takes long."""
-        from accelsim.population.extremes import count_and_limit
+    def population(self) -> int | None:
+        """How many even mappings are valid; None where that takes long."""
+        from accelsim.population.counting import count_quickly
 
         search = self.search
         ended = search.stop in ("timeout", "interrupted")
         narrow = bool(search.parts) or not (search.imperfect or search.padded)
         if search.certificate is None or not narrow or ended:
             return None
-        return count_and_limit(self.architecture, self.layer, self.problem.constraints(self.layer))
+        return count_quickly(self.architecture, self.layer, self.problem.constraints(self.layer))
 
     def parts(self) -> Iterator[Piece]:
         """What the report is made of."""

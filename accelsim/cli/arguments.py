@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from accelsim import __version__, cli, gpu
 from accelsim.inputs.errors import AccelsimError, require
+from accelsim.inputs.library import TOP_KEYS
 
 TABLES: dict[str, tuple[str, ...]] = {
     "PLOTS": (
@@ -29,21 +30,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         *("hist", "density", "cdf", "layers", "spreads", "network"),
     ),
     "SPREADS": ("hist", "cdf", "density", "layers"),
-    "SCHEMAS": (
-        *(
-            "architecture",
-            "gpu",
-            "system",
-            "workload",
-            "decoder",
-            "mapping",
-            "layout",
-            "constraints",
-            "energy_table",
-            "sweep",
-        ),
-        "result",
-    ),
+    "SCHEMAS": (*TOP_KEYS, "result"),
     **{name: getattr(gpu, name) for name in ("L2_STATES", "LIBRARIES", "PASSES", "ATTENTION", "LAYOUTS")},
 }
 READERS: dict[str, Callable[[str], Any]] = {

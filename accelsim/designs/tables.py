@@ -11,7 +11,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -35,18 +34,16 @@ _DESIGN = {
     "edp_pj_cycles": "float", "power_w": "float", "area_um2": "float", "bound_energy_pj": "float",
     "bound_cycles": "float",
 }  # fmt: skip
-_RESULT = {
-    "network": "text", "layer": "text", "repeat": "int", "weight": "float", "status": "text", "macs": "int",
-    "energy_pj": "float", "cycles": "float", "utilization": "float", "bottleneck": "text", "offchip_words": "int",
-    "energy_by_component": "text", "mapping": "text", "objective": "text", "value": "float", "bound": "float",
-    "proved": "bool", "space": "text", "proved_among": "text", "nodes": "int", "evaluated": "int", "stop": "text",
-    "bound_energy_pj": "float", "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text",
-    "architecture_sha256": "text", "workload_sha256": "text",
-}  # fmt: skip
+_RESULT = (
+    "network", "layer", "repeat", "weight", "status", "macs", "energy_pj", "cycles", "utilization", "bottleneck",
+    "offchip_words", "energy_by_component", "mapping", "objective", "value", "bound", "proved", "space", "proved_among",
+    "nodes", "evaluated", "stop", "bound_energy_pj", "bound_cycles", "key", "version", "sweep_sha256",
+    "architecture_sha256", "workload_sha256",
+)  # fmt: skip
 _COSTS = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "offchip_words", "energy_by_component", "key")
 _PROOF = ("mapping", "value", "bound", "proved", "space", "proved_among", "nodes", "evaluated", "stop")
 """What a row of a layer has of the work that costs its mapping, and of the one that found it."""
-_POINT = {"point": "int", "choices": "text", "choice": "int"}
+_POINT = ("point", "choices", "choice")
 """Columns of a joint front: a point of a design with the numbers of its mappings, a layer each; such a number."""
 
 
@@ -154,16 +151,14 @@ def _proved(explored: store.Explored) -> list[dict[str, Any]]:
 
 
 def write_tables(explored: store.Explored) -> None:
-    """Write the tables of a sweep, and what they come from, into its folder; as Parquet too, where pyarrow is there."""
-    columns = {"design": "int", **{p.name: column_kind(p) for p in explored.sweep.parameters}}
+    """Write the tables of a sweep, and what they come from, into its folder."""
+    columns = ["design", *(p.name for p in explored.sweep.parameters)]
     said = {**about(explored.sweep), "proved": _proved(explored)}
     if explored.joint is not None:
-        columns, said = {**columns, **_POINT}, {**said, "joint": explored.joint.about()}
+        columns, said = [*columns, *_POINT], {**said, "joint": explored.joint.about()}
     files = {ABOUT: to_json(said).encode()}
     for name, rows, more in ((DESIGNS, explored.rows, _DESIGN), (RESULTS, result_rows(explored), _RESULT)):
         files[f"{name}.csv"] = _csv(rows, [*columns, *more])
-        with suppress(ImportError):
-            files[f"{name}.parquet"] = _parquet(rows, {**columns, **more})
     tables = {"about": said, "designs": explored.rows, "work": len(explored.store.rows)}
     explored.store.write({store.TABLES: tables}, files)
 
@@ -175,17 +170,6 @@ def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
     for row in rows:
         writer.writerow({name: str(cell).lower() if isinstance(cell, bool) else cell for name, cell in row.items()})
     return file.getvalue().encode()
-
-
-def _parquet(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    types = {"text": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
-    arrays = [pa.array([row.get(name) for row in rows], types[kind]) for name, kind in columns.items()]
-    with io.BytesIO() as file:
-        parquet.write_table(pa.Table.from_arrays(arrays, names=list(columns)), file, compression="zstd")
-        return file.getvalue()
 
 
 def about(sweep: Sweep) -> dict[str, Any]:
@@ -236,17 +220,6 @@ def read_tables(folder: str | PathLike[str]) -> tuple[dict[str, Any], list[dict[
         f"{file.path}: {many(later, 'result')} of finished work came later; start the sweep again to add what they hold"
     )
     return found["about"], found["designs"], what if later > 0 else ""
-
-
-def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
-    """Rows of the table of designs in a folder.
-
-    Raises
-    ------
-    AccelsimError
-        If it cannot be read, or the sweep was stopped before it was written.
-    """
-    return read_tables(folder)[1]
 
 
 def where(

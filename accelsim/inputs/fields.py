@@ -18,6 +18,7 @@ import yaml
 from accelsim.inputs import forms, library, units
 from accelsim.inputs.errors import AccelsimError, HintedError
 from accelsim.inputs.forms import Form
+from accelsim.inputs.library import TOP_KEYS
 from accelsim.inputs.params import substitute
 from accelsim.inputs.source import (
     BadNode,
@@ -38,18 +39,6 @@ T = TypeVar("T")
 Reader = Callable[[Node, Problems], T | None]
 Source = str | PathLike[str] | Mapping[str, Any]
 """What is read as a file: its path, the name of one that ships, its text (several lines), or its values as a dict."""
-KINDS = (
-    "architecture",
-    "gpu",
-    "system",
-    "workload",
-    "decoder",
-    "mapping",
-    "layout",
-    "constraints",
-    "energy_table",
-    "sweep",
-)
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -145,21 +134,21 @@ def open_document(
     if root is None or isinstance(root, BadNode):
         return None
     if not isinstance(root, MapNode):
-        problems.add(root, f"expected one of the keys {listed(KINDS)}, got {describe(root)}")
+        problems.add(root, f"expected one of the keys {listed(TOP_KEYS)}, got {describe(root)}")
         return None
     before = len(problems)
     for key, mark in root.key_marks.items():
-        if key not in (*KINDS, "params"):
-            hint = near_miss(key, (*KINDS, "params")) or f"keys: params, {listed(KINDS)}"
+        if key not in (*TOP_KEYS, "params"):
+            hint = near_miss(key, (*TOP_KEYS, "params")) or f"keys: params, {listed(TOP_KEYS)}"
             problems.add(mark, f"unknown key {quoted(key)}", hint)
-    kinds = [key for key in KINDS if key in root.entries]
+    kinds = [key for key in TOP_KEYS if key in root.entries]
     if not kinds and len(problems) == before:
-        expected = f"one of {listed(KINDS)}" if kind is None else kind
+        expected = f"one of {listed(TOP_KEYS)}" if kind is None else kind
         problems.add(root, f"no key says what the file is; expected {expected}")
     if not kinds:
         return None
     if len(kinds) > 1:
-        what = f"one file holds one of {listed(KINDS)}; this one has {' and '.join(kinds)}"
+        what = f"one file holds one of {listed(TOP_KEYS)}; this one has {' and '.join(kinds)}"
         problems.add(root.key_marks[kinds[1]], what)
         return None
     if kind is not None and kinds[0] != kind:

@@ -23,6 +23,11 @@ from typing import Any, Protocol, cast
 from accelsim.inputs.errors import AccelsimError, UnknownNameError, Unreadable
 from accelsim.inputs.units import near_miss, near_misses
 
+TOP_KEYS = (
+    *("architecture", "gpu", "system", "workload", "decoder"),
+    *("mapping", "layout", "constraints", "energy_table", "sweep"),
+)
+"""Of input files; each file has one, and may have `params` beside it."""
 KINDS = ("arch", "gpus", "systems", "workloads", "decoders", "mappings", "constraints", "energy_tables", "sweeps")
 FOLDERS = {
     "architecture": "arch",

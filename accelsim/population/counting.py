@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.divisors import divisors
 from accelsim.inputs.errors import TooManyChoices
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.factors import tile_words
 from accelsim.mapspace.space import MapSpace, Slot
-from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.encode import Bools, Floats, Ints, encode
 
 MOST_SHAPES = 2_000_000
 """Tile shapes at most of a nest whose mappings are counted, in a minute and 1.5 GB."""
@@ -201,6 +204,23 @@ def count_mappings(nest: Nest) -> int:
         else:
             values = put_loops(step, values)
     return as_integer(values)
+
+
+FEW_SHAPES = 500_000
+"""Tile shapes up to which the mappings are counted in seconds."""
+
+
+def count_quickly(architecture: Architecture, einsum: Einsum, constraints: Constraints | None = None) -> int | None:
+    """How many valid mappings there are; None where they are so many that it would take seconds.
+
+    None also where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
+    finished words.
+    """
+    space = MapSpace(encode(architecture, einsum), constraints)
+    shapes = math.prod(len(divisors(bound)) for bound in einsum.dims.values())
+    if space.constraints.on_costs or space.encoded.constants.two_widths[0] or shapes > FEW_SHAPES:
+        return None
+    return count_mappings(Nest(space))
 
 
 def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:

@@ -18,17 +18,16 @@ from accelsim.search.result import FrontResult, SearchResult
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Smallest and largest value of a column over all valid mappings.
+    """Smallest and largest value of a column over all valid mappings, as far as they are known.
 
-    No mapping that a search found, that was kept, or that was drawn lies outside; no valid one lies outside the bounds,
-    which are the same as `lowest` and `highest` where these are proved.
+    No mapping that a search found, that was kept, or that was drawn lies outside; no valid one lies below the bound,
+    which is the same as `lowest` where that is proved.
     """
 
     column: str  # `energy` [pJ], `cycles`, or `offchip_words` [storage words at the outermost level]
     lowest: float
     lowest_bound: float
     highest: float
-    highest_bound: float
     lowest_mapping: Result
     highest_mapping: Result
 
@@ -41,11 +40,6 @@ class Range:
     def lowest_proved(self) -> bool:
         """Whether no mapping has less."""
         return self.lowest_bound >= self.lowest * (1 - 1e-9)
-
-    @property
-    def highest_proved(self) -> bool:
-        """Whether no mapping has more."""
-        return self.highest_bound <= self.highest * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +103,7 @@ def zeros_rows(spread: Spread) -> list[dict[str, Any]]:
 
 
 _TOTALS = ("architecture", "workload", "macs", "space_size", "mappings", "exact", "fully_used", "stop")
-_ENDS = ("lowest", "highest")
+_ENDS = ("lowest", "lowest_bound", "lowest_proved", "highest")
 
 
 def spread_json(spread: Spread, provenance: Provenance) -> dict[str, Any]:
@@ -132,12 +126,9 @@ def spread_json(spread: Spread, provenance: Provenance) -> dict[str, Any]:
         "with_zeros": zeros_rows(spread),
         "ranges": {
             found.column: {
-                **{
-                    f"{end}{what}": getattr(found, f"{end}{what}")
-                    for end in _ENDS
-                    for what in ("", "_bound", "_proved")
-                },
-                **{f"{end}_mapping": mapping_json(getattr(found, f"{end}_mapping").mapping) for end in _ENDS},
+                **{name: getattr(found, name) for name in _ENDS},
+                "lowest_mapping": mapping_json(found.lowest_mapping.mapping),
+                "highest_mapping": mapping_json(found.highest_mapping.mapping),
             }
             for found in spread.ranges
         },

@@ -21,7 +21,6 @@ from accelsim.model.encode import Bools, decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.population.counting import Nest, count_by_keep, count_mappings
-from accelsim.population.extremes import largest_value
 from accelsim.population.result import Near, Range, Spread
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
@@ -34,13 +33,13 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import Budget, OnProgress, Progress, answering, heeding, raising
-from accelsim.search.value_kernel import CYCLES, ENERGY, PLAIN, WORDS, terms_of
+from accelsim.search.value_kernel import PLAIN, terms_of
 
 NEAR = (0.0, 0.01, 0.05)
 """Shares above the lowest energy within which mappings are counted."""
-PARTS = {"energy": 0.3, "cycles": 0.15, "offchip_words": 0.1, "front": 0.15, "near": 0.15, "largest": 0.05}
-"""Shares of the time, in this order; the last one once for each quantity."""
-SPARE = "front", "near", "largest"
+PARTS = {"energy": 0.3, "cycles": 0.15, "offchip_words": 0.1, "front": 0.2, "near": 0.25}
+"""Shares of the time, in this order."""
+SPARE = "front", "near"
 """Parts that also have what those before them leave."""
 NO_TIME = 1e-6
 """Seconds that a part has at least, for a first answer."""
@@ -133,7 +132,6 @@ def spread(
     if known.proved("energy"):
         lowest_pj = known.lowest("energy")
         close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
-    most = {column: _largest(nest, column, clock, known) for column in QUANTITIES}
     return Spread(
         architecture=architecture.name,
         workload=einsum.name,
@@ -143,7 +141,7 @@ def spread(
         exact=exact,
         fully_used=full,
         by_keep=_by_keep(nest, mappings, None if exact else sample),
-        ranges=tuple(known.range_of(column, most[column]) for column in QUANTITIES),
+        ranges=tuple(map(known.range_of, QUANTITIES)),
         near=close or (),
         front=known.front(searched),
         sample=sample,
@@ -202,20 +200,6 @@ def _walk(space: MapSpace, known: SeenMappings, cores: int) -> None:
             found = Descent(space, terms, workers=cores, steps=steps).go(FIRST_WALKS)
             if found is not None:
                 known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
-
-
-def _largest(nest: Nest, column: str, clock: Clock, known: SeenMappings) -> float:
-    """Look for the largest value of a column; returns what none exceeds."""
-    goal, value = (ENERGY, CYCLES, WORDS)[QUANTITIES.index(column)], column_value(known.most[column], column)
-    found = clock.attempt(
-        f"looking for the largest {column}",
-        lambda: largest_value(nest, goal, value, deadline=clock.deadline("largest")),
-    )
-    if found is None:
-        found = largest_value(nest, goal, value, most_states=0)
-    elif found.mapping is not None:
-        known.add(evaluate_encoded(nest.space.encoded, found.mapping))
-    return float(np.ceil(found.bound)) if column == "offchip_words" else found.bound
 
 
 @dataclass(slots=True)
@@ -343,8 +327,8 @@ class SeenMappings:
         """Whether no valid mapping has less than the smallest value known."""
         return self.bounds[column] >= self.lowest(column) * (1 - SURE)
 
-    def range_of(self, column: str, highest_bound: float) -> Range:
-        """The smallest and the largest value known, and what is proved of them."""
+    def range_of(self, column: str) -> Range:
+        """The smallest and the largest value known, and what is proved of the smallest."""
         least, most = self.least[column], self.most[column]
         low, high = self.lowest(column), column_value(most, column)
         if self.bounds[column] > low * (1 + 1e-9):
@@ -352,7 +336,7 @@ class SeenMappings:
                 f"{column}: no mapping falls below {self.bounds[column]!r} (proved), and one has {low!r}"
             )
         bound = low if self.proved(column) else self.bounds[column]
-        return Range(column, low, bound, high, max(high, highest_bound), least, most)
+        return Range(column, low, bound, high, least, most)
 
     def front(self, searched: FrontResult | None) -> FrontResult:
         """The front of energy and cycles; where its search did not complete it, of all mappings known."""

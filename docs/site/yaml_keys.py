@@ -60,9 +60,9 @@ def with_keys(page: str) -> str:
 
 def all_tables() -> list[tuple[tuple[str, ...], list[Row]]]:
     """Places of mappings with their rows; those with equal keys share a table, small ones are in that around them."""
-    from accelsim.inputs.fields import KINDS
+    from accelsim.inputs.library import TOP_KEYS
 
-    tables = [table for kind in KINDS for table in _tables(kind)]
+    tables = [table for kind in TOP_KEYS for table in _tables(kind)]
     return [(places, _shortened(tables[:at], rows)) for at, (places, rows) in enumerate(tables)]
 
 
@@ -142,9 +142,9 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _kinds() -> list[Row]:
     """What stands at the top of a file."""
-    from accelsim.inputs.fields import KINDS
+    from accelsim.inputs.library import TOP_KEYS
 
-    keys = {each.key: each for kind in KINDS for each in schema_keys(kind) if "." not in each.key}
+    keys = {each.key: each for kind in TOP_KEYS for each in schema_keys(kind) if "." not in each.key}
     return [(f"`{name}`", each.meaning) for name, each in keys.items()]
 
 

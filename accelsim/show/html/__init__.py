@@ -225,7 +225,7 @@ def _named(spread: Spread) -> Iterator[Chosen]:
         name = "median energy" if share == 0.5 else f"{100 * share:g} % quantile of energy"
         index = spread.sample.nearest("energy", spread.sample.quantile("energy", share).value)
         yield Chosen(name, "named", spread.sample.result(index))
-    yield Chosen(f"highest energy{_known(energy.highest_proved)}", "named", energy.highest_mapping)
+    yield Chosen("highest energy known", "named", energy.highest_mapping)
 
 
 def _regions(spread: Spread) -> list[int]:

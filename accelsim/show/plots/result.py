@@ -446,7 +446,9 @@ def plot_fusion(found: FusedNetwork, ax: Axes | None = None) -> Axes:
         groups = list(dict.fromkeys(row["group"] for row in rows))
         drawn = {row["component"] for row in rows if row["energy_pj"]}
         above, below, colours = _panels(ax, 0.53, 0.4, found.segments[0].alone[0], drawn)
-        spent = {shift: [_of_group(rows, group, fused) for group in groups] for fused, shift in _SIDES.items()}
+        spent: dict[float, list[dict[str, float]]] = {shift: [{} for _ in groups] for shift in _SIDES.values()}
+        for row in rows:
+            spent[_SIDES[row["fused"]]][groups.index(row["group"])][row["component"]] = row["energy_pj"]
         _draw_energy(above, spent, _PAIRED, colours)
         words = {(row["group"], row["fused"]): row["offchip_words"] for row in rows}
         for fused, shift in _SIDES.items():
@@ -462,7 +464,3 @@ def plot_fusion(found: FusedNetwork, ax: Axes | None = None) -> Axes:
         chosen = [f"{len(groups)} of {len(found.fused)} groups drawn: those that save most"] if left_out else []
         put_title(ax, f"{found.workload} on {found.architecture}", what, *chosen, legend=True)
     return ax
-
-
-def _of_group(rows: Sequence[Mapping[str, Any]], group: str, fused: bool) -> dict[str, float]:
-    return {r["component"]: r["energy_pj"] for r in rows if r["group"] == group and r["fused"] == fused}

@@ -73,17 +73,16 @@ def _edges(spread: Spread, bins: int) -> Floats:
 def marks_table(spread: Spread) -> list[dict[str, Any]]:
     """Energies [pJ/MAC] that figures of a spread mark, with the ends of their 95 % confidence intervals.
 
-    The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated.
-    Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
+    The optimum is exact; `lowest known` where it is not proved, with a `low` that no mapping falls below. Median and
+    mean of all valid mappings are estimated. The highest is that of the mappings found.
     """
     found, sample, macs = spread.range_of("energy"), spread.sample, spread.macs
     median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
-    highest = "highest" if found.highest_proved else "highest known"
     rows = [
         (_lowest(spread), found.lowest, found.lowest_bound, found.lowest),
         ("median", median.value, median.low, median.high),
         ("mean", mean.value, mean.low, mean.high),
-        (highest, found.highest, found.highest, found.highest_bound),
+        ("highest known", found.highest, found.highest, found.highest),
     ]
     return [
         {"mark": mark, "pj_per_mac": at / macs, "low": low / macs, "high": high / macs} for mark, at, low, high in rows
@@ -149,7 +148,7 @@ def best_median_worst(spread: Spread) -> dict[str, Result]:
     return {
         "best" if found.lowest_proved else "best known": spread.best,
         "median": sample.result(median),
-        "worst" if found.highest_proved else "worst known": found.highest_mapping,
+        "worst known": found.highest_mapping,
     }
 
 
@@ -220,7 +219,7 @@ def _factor_ticks(ax: Axes, low: float, high: float) -> None:
 def compare_table(spreads: Sequence[Spread]) -> list[dict[str, Any]]:
     """Rows of `plot_compare`: for each map space its mappings and energies [pJ/MAC].
 
-    `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are
+    `lowest` and `highest` are those found, and `lowest` is exact where `marks_table` says optimum; quantiles are
     estimates of those of all valid mappings.
     """
     names = style.names_of([(spread.workload, spread.architecture) for spread in spreads])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -255,7 +255,9 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
         Column("multi-\ncast", "multicast", times),
         Column("reduc-\ntion", "spatial_reduction", times),
         Column(f"energy\n[{unit}]", "energy_pj", lambda energy_pj: in_scale(energy_pj, scale)),
-        Column("% of\nlevel", lambda row: _of_level(row, spent), share),
+        Column(
+            "% of\nlevel", lambda row: row["energy_pj"] / spent[row["level"]] if row.get("energy_pj") else None, share
+        ),
     )
     note = f"words of {'the busiest' if result.imperfect else 'one'} instance; energy of all instances"
     yield Table("movement", columns, movement_rows(result, architecture, einsum), "Data movement", note)
@@ -266,11 +268,6 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
     stored = [f"{t.level} {percent(float(t.compression))} of {t.tensor}" for t in result.tensors if t.compression != 1]
     if stored:
         yield dim(f"Bits stored and moved after compression: {', '.join(stored)}. Words are counted uncompressed.")
-
-
-def _of_level(row: Row, spent: Mapping[str, float]) -> float | None:
-    total = spent[row["level"]]
-    return row["energy_pj"] / total if row.get("energy_pj") and total else None
 
 
 def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:

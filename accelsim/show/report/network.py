@@ -120,9 +120,7 @@ def network_report(
 
 def _other_operations(outcomes: Sequence[LayerOutcome], totals: Mapping[str, Any]) -> Iterator[str]:
     """What layers of other operations than multiply-accumulates have of the total."""
-    found = [
-        (o.einsum, o.search.best) for o in outcomes if o.search is not None and o.einsum.operation != OPERATIONS[0]
-    ]
+    found = [(o.einsum, o.search.best) for o in outcomes if o.search and o.einsum.operation != OPERATIONS[0]]
     if not found:
         return
     cycles, pj = (sum(e.repeat * getattr(best, name) for e, best in found) for name in ("cycles", "energy_pj"))
@@ -406,7 +404,13 @@ def nest_lines(found: GroupResult) -> list[str]:
     A layer has a line for each part that it runs, and one for each tensor that stays or goes out, with where it goes.
     """
     group, tiling = found.group, found.tiling
-    lines, indent = _whole_lines(found), ""
+    lines = [
+        f"{name} of {group.layers[at].name} lies in {tiling.level} as a whole"
+        for at, name in sorted(found.border.present)
+    ]
+    if found.border.taken:
+        lines.append(f"whole tensors take {_size(found, found.border.taken)} of {tiling.level}")
+    indent = ""
     for at, names in enumerate(tiling.resident):
         for name in sorted(names):
             lines.append(f"{name} of {group.layers[at].name} stays in {tiling.level} while its tile is the same")
@@ -429,37 +433,18 @@ def nest_lines(found: GroupResult) -> list[str]:
     return lines
 
 
-def _whole_lines(found: GroupResult) -> list[str]:
-    """What lies in the fusing level as a whole while a group runs."""
-    border, level, layers = found.border, found.tiling.level, found.group.layers
-    lines = [f"{name} of {layers[at].name} lies in {level} as a whole" for at, name in sorted(border.present)]
-    if border.taken:
-        lines.append(f"whole tensors take {_size(found, border.taken)} of {level}")
-    return lines
-
-
-def _size(found: GroupResult, words: int) -> str:
-    """Storage words of the fusing level as bytes."""
+def _size(found: GroupResult, words: int, bits: int = 1) -> str:
+    """What words of so many bits take in the fusing level, in bytes."""
     level = next(level for level in found.parts[0].result.levels if level.level == found.tiling.level)
-    return format_bits(words * level.word_bits)
-
-
-def _tile_size(found: GroupResult, bits: int, words: int) -> str:
-    """What so many words of a tensor take in the fusing level, in bytes."""
-    level = next(level for level in found.parts[0].result.levels if level.level == found.tiling.level)
-    return _size(found, words * -(-bits // level.word_bits))
+    return format_bits(words * -(-bits // level.word_bits) * level.word_bits)
 
 
 def _part_line(part: FusedPart, moved: Sequence[str], output: str) -> str:
     """A part in words: how often, and what of the dimensions that the fused loops move."""
-    result, sums = part.result, dict(part.part.sums)
-    tile = ", ".join(f"{dim} {result.bounds[dim]}{_in_steps(sums.get(dim, 1))}" for dim in moved)
+    bounds, steps = part.result.bounds, {dim: f" in {many} steps" for dim, many in part.part.sums if many > 1}
+    tile = ", ".join(f"{dim} {bounds[dim]}{steps.get(dim, '')}" for dim in moved)
     fetches = sorted(part.part.arriving - {output})
     return f"{part.count} x {tile or 'whole'}{f', fetches {listed(fetches)}' if fetches else ''}"
-
-
-def _in_steps(steps: int) -> str:
-    return f" in {steps} steps" if steps > 1 else ""
 
 
 def _shared_inputs(found: GroupResult, at: int) -> list[str]:
@@ -470,7 +455,7 @@ def _shared_inputs(found: GroupResult, at: int) -> list[str]:
         if first.layer == at:
             tensor = group.layers[at].tensor(first.tensor)
             again = listed(f"{r.tensor} of {group.layers[r.layer].name}" for r in others)
-            size = _tile_size(found, tensor.bits, found.shared(number).live)
+            size = _size(found, found.shared(number).live, tensor.bits)
             lines.append(f"{first.tensor} of {group.layers[at].name} stays in {found.tiling.level} as {again}: {size}")
     return lines
 
@@ -485,8 +470,8 @@ def _output(found: GroupResult, at: int) -> list[str]:
     elif written is not None:
         room, bits = found.rooms[written], group.layers[at].output.bits
         readers = listed(group.layers[reader.layer].name for reader in group.inside[written].readers)
-        lines.append(f"{name} in {tiling.level}: {_tile_size(found, bits, room.live)}, read by {readers}")
-        lines += _halo(found, written, _tile_size(found, bits, room.between))
+        lines.append(f"{name} in {tiling.level}: {_size(found, room.live, bits)}, read by {readers}")
+        lines += _halo(found, written, _size(found, room.between, bits))
     if at in border.leaving:
         lines.append(f"{name} goes to {found.parts[0].result.levels[0].level}")
     sums = next((part.part for part in found.parts if part.part.layer == at and part.part.sums), None)

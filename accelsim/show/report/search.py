@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
@@ -32,7 +33,7 @@ from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, t
 
 if TYPE_CHECKING:
     from accelsim.inputs.workload import Einsum
-    from accelsim.population.result import Range, Spread
+    from accelsim.population.result import Spread
     from accelsim.population.sampling import Interval, UniformSample
     from accelsim.search.family import FamilyResult
 
@@ -44,11 +45,11 @@ NAMES = {"energy": "energy", "cycles": "cycles", "offchip_words": "off-chip word
 
 
 def search_report(
-    search: SearchResult, population: tuple[int, float | None] | None = None, provenance: Provenance | None = None
+    search: SearchResult, population: int | None = None, provenance: Provenance | None = None
 ) -> Iterator[Piece]:
     """What a search proved and what it saw; times are of this run, all else is the same for equal input and seed.
 
-    `population` is how many even mappings are valid, and what energy [pJ] the worst needs at most.
+    `population` is how many even mappings are valid.
     """
     yield from certificate_report(search, population, provenance)
     if search.sample is not None:
@@ -424,7 +425,10 @@ def spread_report(spread: Spread, *, verbose: bool = False) -> Iterator[Piece]:
         yield "Interrupted: what was not reached is missing, or is that of the mappings drawn."
     note = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
     yield Table("spread", _RANGES, _range_rows(spread), "Distribution", note)
-    yield from _notes(spread.ranges)
+    unproved = [NAMES[each.column] for each in spread.ranges if not each.lowest_proved]
+    beyond = f", except {', '.join(unproved)}" if unproved else ""
+    sure = f"Smallest values are proved among even mappings{beyond}. " if len(unproved) < len(spread.ranges) else ""
+    yield f"{sure}Largest values are those found."
     if verbose:
         intervals = {"median": sample.quantile("energy", 0.5), "mean": sample.mean("energy")}
         intervals["standard deviation"] = sample.deviation("energy")
@@ -451,15 +455,8 @@ def _with_zeros(spread: Spread) -> Iterator[Piece]:
     rows = zeros_rows(spread)
     if not rows:
         return
-    columns = (
-        Column("", "column", lambda name: name.removesuffix("_pj")),
-        _figure("smallest", "lowest"),
-        _figure("25 %", "p25"),
-        _figure("median", "median"),
-        _figure("mean", "mean"),
-        _figure("75 %", "p75"),
-        _figure("largest", "highest"),
-    )
+    heads = ("smallest", "lowest"), ("25 %", "p25"), *_MIDDLE, ("75 %", "p75"), ("largest", "highest")
+    columns = (Column("", "column", lambda name: name.removesuffix("_pj")), *starmap(_figure, heads))
     note = f"of {rows[0]['mappings']:,} of the mappings drawn; all other numbers are dense"
     yield Table("with_zeros", columns, rows, "Sparse", note)
 
@@ -469,18 +466,13 @@ def _range_rows(spread: Spread) -> list[dict[str, Any]]:
     sample = spread.sample
     return [
         {
-            "workload": spread.workload,
-            "architecture": spread.architecture,
-            "mappings": spread.mappings,
-            "column": found.column,
-            "lowest": found.lowest,
-            "lowest_proved": found.lowest_proved,
+            **{name: getattr(spread, name) for name in ("workload", "architecture", "mappings")},
+            **{name: getattr(found, name) for name in ("column", "lowest", "lowest_proved")},
             "p01": sample.quantile(found.column, 0.01).value,
             "median": sample.quantile(found.column, 0.5).value,
             "mean": sample.mean(found.column).value,
             "p99": sample.quantile(found.column, 0.99).value,
             "highest": found.highest,
-            "highest_proved": found.highest_proved,
             "spread": found.ratio,
         }
         for found in spread.ranges
@@ -494,14 +486,11 @@ def _figure(head: str, key: str) -> Column:
     return Column(head, cell)
 
 
+_MIDDLE = ("median", "median"), ("mean", "mean")
+_HEADS = ("smallest", "lowest"), ("1 %", "p01"), *_MIDDLE, ("99 %", "p99"), ("largest", "highest")
 _RANGES = (
     Column("", "column", NAMES.__getitem__),
-    _figure("smallest", "lowest"),
-    _figure("1 %", "p01"),
-    _figure("median", "median"),
-    _figure("mean", "mean"),
-    _figure("99 %", "p99"),
-    _figure("largest", "highest"),
+    *starmap(_figure, _HEADS),
     Column("worst/best", "spread", times),
 )
 
@@ -509,26 +498,6 @@ _RANGES = (
 def _interval(found: Interval) -> str:
     low, high = (energy(end) if math.isfinite(end) else "unknown" for end in (found.low, found.high))
     return f"{low} to {high}"
-
-
-def _notes(ranges: Sequence[Range]) -> list[str]:
-    """What is proved of the smallest and largest values."""
-    lines = []
-    unproved = [NAMES[found.column] for found in ranges if not found.lowest_proved]
-    if len(unproved) < len(ranges):
-        lines.append(
-            "Smallest values are proved among even mappings" + (f", except {', '.join(unproved)}." if unproved else ".")
-        )
-    beyond = [
-        f"{NAMES[found.column]} {percent(found.highest_bound / found.highest - 1)}"
-        for found in ranges
-        if not found.highest_proved
-    ]
-    if beyond:
-        lines.append(f"Largest values are those found; upper bounds are above them by {', '.join(beyond)}.")
-    else:
-        lines.append("Largest values are proved among even mappings.")
-    return lines
 
 
 def _keeps(spread: Spread) -> Iterator[Piece]:

@@ -12,7 +12,7 @@ from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, ratio
 from accelsim.results import Provenance
 from accelsim.search.result import Certificate, SearchedSpace, SearchResult
-from accelsim.show.report import gap_text, goal_name, large, objective_value, times
+from accelsim.show.report import gap_text, goal_name, large, objective_value
 from accelsim.show.table import Piece, heading, whole
 
 STOPS = {
@@ -146,9 +146,7 @@ def question(objective: str, space: SearchedSpace) -> str:
     return lowest(objective) + (f" with {' and '.join(space.limits)}" if space.limits else "")
 
 
-def certificate_report(
-    search: SearchResult, population: tuple[int, float | None] | None, provenance: Provenance | None
-) -> Iterator[Piece]:
+def certificate_report(search: SearchResult, population: int | None, provenance: Provenance | None) -> Iterator[Piece]:
     """What is proved, of which mappings, and how to go on."""
     yield heading("Certificate")
     lines: dict[str, str] = {"verdict": verdict(search)}
@@ -199,9 +197,7 @@ def _many(size: int | None) -> str:
     return "uncounted mappings" if size is None else f"{large(size)} mappings"
 
 
-def _beside(
-    search: SearchResult, population: tuple[int, float | None] | None, provenance: Provenance | None
-) -> dict[str, str]:
+def _beside(search: SearchResult, population: int | None, provenance: Provenance | None) -> dict[str, str]:
     """What the space does not have, what is known of others, and how to go on."""
     space, lines = search.space, {}
     missing = [] if space.uneven else ["uneven mappings (--mapspace auto)"]
@@ -211,13 +207,9 @@ def _beside(
     if search.parts:
         lines["parts"] = "; ".join(_of_part(search, part) for part in search.parts)
     if population is not None and search.stop != "interrupted":
-        mappings, most_pj = population
-        worst = ""
-        if most_pj and search.best.energy_pj > 0:
-            worst = f"; the worst uses at most {times(ratio(most_pj, search.best.energy_pj))} this energy"
         files = {file.kind: file.name for file in provenance.inputs} if provenance is not None else {}
         names = f"{files.get('architecture', 'ARCH')} {files.get('workload', 'WORKLOAD')}"
-        lines["others"] = f"{large(mappings)} even mappings are valid{worst} (accelsim spread {names})"
+        lines["others"] = f"{large(population)} even mappings are valid (accelsim spread {names})"
     if (further := next_step(search)) is not None:
         lines["next"] = further
     return lines
