@@ -147,7 +147,9 @@ def test_parts__cost_what_execution_counts(both: tuple[Any, ...], price: Price) 
             continue
         found = map_part(tiny, einsum, held, 1000 - run.reserved, price, rules[run.part.layer])
         whole_dims = frozenset[str]().union(*(einsum.tensor(name).dims for name in held.names))
-        cuts = all(math.prod(einsum.dims[dim] for dim in {*each.names} - whole_dims) > 1 for each in held.changing(einsum))
+        cuts = all(
+            math.prod(einsum.dims[dim] for dim in {*each.names} - whole_dims) > 1 for each in held.changing(einsum)
+        )
         assert (found is not None) == cuts
         if found is None:
             continue
