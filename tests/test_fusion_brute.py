@@ -13,7 +13,9 @@ from accelsim.fusion.network import NetworkSearch, _best_segments
 from accelsim.fusion.parts import Solutions
 from accelsim.fusion.result import CYCLES, ENERGY, Segment
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.level_features import VectorUnit
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.results.cache import MapOptions
@@ -83,10 +85,11 @@ class Draft:
         elif kind == "add":
             others = [place for place, shape in self.shapes.items() if shape == (a, b) and place != source]
             more = {"Residual": rng.choice(others)} if others else {}
-            self.put(add(name, {"M": a, "N": b}), (a, b), Inputs=source, **more)
+            layer = replace(add(name, {"M": a, "N": b}), operation="add")
+            self.put(layer, (a, b), Inputs=source, **more)
         elif kind == "pass":
             whole = frozenset(rng.choice(["", "", "N", "M"]))
-            self.put(replace(soft_max(name, a, b), whole=whole), (a, b), Inputs=source)
+            self.put(replace(soft_max(name, a, b), whole=whole, operation="softmax"), (a, b), Inputs=source)
         elif kind == "image":
             p, r, _ = rng.choice([each for each in self.windows(a) if each[2] == 1])
             q, s, _ = rng.choice([each for each in self.windows(b) if each[2] == 1])
@@ -128,16 +131,24 @@ def random_graph(rng: random.Random, tiny: Architecture, *, most: int = 4) -> Gr
 
 
 def random_machine(rng: random.Random) -> Architecture:
-    """A memory, a buffer that takes all tensors or not those of a role, and registers or none."""
+    """A memory, a buffer that takes all tensors or not those of a role, registers or none, a vector unit or none."""
     tiny = machine(rng.choice([6, 8, 10, 12, 14, 16, 20, 26]), bypass=rng.choice(["", "", "", "Weights", "Inputs"]))
     memory, buffer, register = tiny.levels
     buffer = replace(buffer, keep=frozenset() if rng.random() < 0.3 else buffer.keep)
-    return replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
+    tiny = replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
+    if rng.random() < 0.5:
+        return tiny
+    unit = VectorUnit("lanes", rng.choice(tiny.levels[1:]).name, 2, {"add": 1, "softmax": 3})
+    cost = EnergyTable({**tiny.energy.entries, ("lanes", "*", "compute"): EnergyEntry(0.75, "a test")})
+    return replace(tiny, vector_units=(unit,), energy=cost)
 
 
 def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ...]:
     """Compare the search of a network that is one graph with brute force, and what it finds with its execution."""
-    goal, mappings = Objective.parse(objective), KNOWN.setdefault(repr(tiny.levels), Mappings(tiny))
+    goal, mappings = (
+        Objective.parse(objective),
+        KNOWN.setdefault(repr((tiny.levels, tiny.vector_units)), Mappings(tiny)),
+    )
     solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
     segments, proof = _best_segments(search, goal, (graph,))
