@@ -397,6 +397,7 @@ def fuse(
         stop=stop,
         groups=len(search.looked),
         solved=solutions.solved,
+        units={operation: unit.name for unit in architecture.vector_units for operation in unit.operations},
         clock_hz=architecture.clock_hz,
         spaces=tuple(dict.fromkeys(search.spaces)),
         seconds=time.monotonic() - started,
