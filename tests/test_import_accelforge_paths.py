@@ -49,7 +49,7 @@ workload:
     (unit,) = product.architecture.pop("vector_units")
     assert product.architecture == imported(machine, GEMM).architecture
     assert (unit["name"], unit["below"], unit["operations"]) == ("Scalar", names[-1], {"activate": 1})
-    assert unit["energy"]["compute"] == "2 pJ"
+    assert unit["energy"] == "2 pJ"
     small = "  - !Memory {name: Small, enabled: len(All) == 2, size: 64, tensors: {keep: All}}\n"
     left = imported(machine.replace("  - !Compute\n    name: Scalar", small + "  - !Compute\n    name: Scalar"), both)
     assert [layer["name"] for layer in left.workload["layers"]] == ["Out"]

@@ -20,7 +20,7 @@ architecture:
     - {name: REG, word: 8 bit, size: 4 B, energy: {read: 0.5 pJ, write: 0.5 pJ}, fanout: {x: 4}}
   compute: {name: MAC, energy: {compute: 1 pJ}}
   vector_units:
-    - {name: lanes, below: BUF, lanes: 8, operations: {softmax: 5, add: 1}, energy: {compute: 0.25 pJ}}
+    - {name: lanes, below: BUF, lanes: 8, operations: {softmax: 5, add: 1}, energy: 0.25 pJ}
 """
 SCORES = """
 workload:
@@ -89,7 +89,7 @@ def test_fuse__has_no_level_where_a_unit_lies_outside_it():
         ("softmax: 5", "multiply_add: 5", "the compute units do 'multiply_add'"),
         ("name: lanes", "name: MAC", "another part is named 'MAC'"),
         ("lanes: 8", "lanes: 0", "lanes: must be at least 1, got 0"),
-        (", energy: {compute: 0.25 pJ}", "", "no energy for 'compute'"),
+        ("0.25 pJ", "0.25 pJ/bit", "an operation has no energy per bit; write it in pJ"),
     ],
 )
 def test_vector_unit__with_a_mistake_says_where_and_what(old, new, what):
@@ -99,7 +99,7 @@ def test_vector_unit__with_a_mistake_says_where_and_what(old, new, what):
 
 
 def test_vector_units__that_do_the_same_are_refused():
-    other = MACHINE + "    - {name: more, below: BUF, operations: {add: 1}, energy: {compute: 1 pJ}}\n"
+    other = MACHINE + "    - {name: more, below: BUF, operations: {add: 1}, energy: 1 pJ}\n"
     with pytest.raises(InputError, match="lanes does 'add' already; leave it out of one of them"):
         load_architecture(other)
 

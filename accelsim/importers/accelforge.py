@@ -306,11 +306,9 @@ def _vector_unit(unit: OtherUnit, machine: AccelForgeMachine) -> dict[str, Any]:
     lanes = max(1, round(each)) * fanout
     if each != round(each):
         machine.notes.append(node.note("throughput", f"{each:g} operations a cycle are taken for {lanes // fanout}"))
-    energies = _energies(node, ("compute",), 1, machine) or {"compute": "0 pJ"}
-    energies.pop("leak", None)
+    energy = _energies(node, ("compute",), 1, machine).get("compute", "0 pJ")
     name, above = (values.plain_name(of.value("name", str)) for of in (node, unit.above))
-    found = {"name": name, "below": above, "lanes": lanes, "operations": {unit.operation: 1}, "energy": energies}
-    return found | machine.area(node)
+    return {"name": name, "below": above, "lanes": lanes, "operations": {unit.operation: 1}, "energy": energy}
 
 
 def _clock_hz(compute: Map, machine: AccelForgeMachine) -> float:

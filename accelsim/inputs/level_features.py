@@ -14,16 +14,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.energies import AREA, COMPONENT, PartFigures, own_energy_keys, read_component
+from accelsim.inputs.energies import EnergyEntry, PartFigures
 from accelsim.inputs.errors import HintedError
 from accelsim.inputs.fields import Fields, Key, Keys, by_role, keys_form, node_of
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
-from accelsim.inputs.units import DELAYS, SIZES, Rate, listed, near_miss, quoted
+from accelsim.inputs.units import DELAYS, ENERGY_UNITS, SIZES, Rate, listed, near_miss, quoted
 from accelsim.inputs.workload import OPERATIONS, ROLES
 
 BANDWIDTHS = ("bandwidth", "read_bandwidth", "write_bandwidth")
@@ -316,16 +317,10 @@ class VectorUnit:
 
 _VECTOR_UNIT: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
-    "below": Key(fields.name, "level from which it reads and to which it writes"),
-    "lanes": Key(fields.positive_int, "operations a cycle, below one instance of the level", "1"),
-    "operations": Key(
-        fields.mapping_of(fields.positive_int),
-        "supported operations, with the operations of a lane per point",
-        "1 each; all but multiply_add",
-    ),
-    **COMPONENT,
-    "energy": Key(node_of(keys_form(own_energy_keys(("compute",)))), "energy per operation", "from the energy table"),
-    "area": replace(AREA, meaning="area of one unit"),
+    "below": Key(fields.name, "level of its operands"),
+    "lanes": Key(fields.positive_int, "operations per cycle", "1"),
+    "operations": Key(fields.mapping_of(fields.positive_int), "operations per point", "all but multiply_add: 1"),
+    "energy": Key(node_of(forms.quantity(ENERGY_UNITS)), "energy per operation", "0 pJ", "pJ"),
 }
 VECTOR_UNITS = Key(
     fields.items_of(keys_form(_VECTOR_UNIT), "vector units"), "units for operations other than multiply_add", "none"
@@ -355,14 +350,10 @@ def read_vector_units(
             elif word in whose:
                 unit.wrong("operations", f"{whose[word]} does '{word}' already", "leave it out of one of them")
             whose.setdefault(word, name)
-        _read_energy(unit, name, machine)
+        cost = fields.energy(unit.entries["energy"], problems) if "energy" in unit else None
+        if cost is not None and cost.per_bit:
+            unit.wrong("energy", "an operation has no energy per bit", "write it in pJ")
+        pj, place = (float(cost.pj), unit.entries["energy"].mark) if cost else (0.0, unit.node.mark)
+        machine.energies[name, "*", "compute"] = EnergyEntry(pj, f"{Path(place.file).name}:{place.line}")
         found.append(VectorUnit(name, below, unit.value("lanes", 1), operations))
     return tuple(found)
-
-
-def _read_energy(unit: Fields, name: str, machine: PartFigures) -> None:
-    before, problems = len(unit.problems), unit.problems
-    own = read_component(unit, machine.estimator, machine.part(name, ("compute",), {}), ())
-    if len(problems) == before and unit.readable:
-        machine.take(name, own)
-        machine.check(unit, name, [("*", "compute")])
