@@ -25,7 +25,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.mapping import Mapping as LayerMapping
-from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.inputs.workload import OPERATIONS, Einsum, Tensor
 from accelsim.model.encode import Bools
 from tests.brute import FREE, Truth, truth
 
@@ -159,6 +159,7 @@ class Piece:
     sums: tuple[tuple[str, int], ...] = ()
     streamed: frozenset[str] = frozenset()
     asked: Asked | None = None
+    operation: str = OPERATIONS[0]
 
     @property
     def einsum(self) -> Einsum:
@@ -204,8 +205,9 @@ class Mappings:
             its |= {names[0]: LevelConstraint(names[0], temporal=outer)}
             rules = Constraints(tuple(its.values()))
         size = self.tiny.levels[F].size_words or 0
-        encoded = encode_part(self.tiny, piece.einsum, Held(F, piece.arriving, piece.present), size)
-        found = truth(self.tiny, piece.einsum, rules, MOST, encoded)
+        units = self.tiny.for_operation(piece.operation)
+        encoded = encode_part(units, piece.einsum, Held(F, piece.arriving, piece.present), size)
+        found = truth(units, piece.einsum, rules, MOST, encoded)
         assert found is not None
         self.looked += found.size
         passing = self._passing(piece, found)
@@ -569,7 +571,8 @@ class Fusion:
                 (there if same else comes).add(name)
                 last[name] = tile
             held = frozenset(comes), frozenset(there)
-            found[Piece(tuple(bounds.values()), einsum.tensors, tuple(einsum.dims), *held, sums, streamed, asked)] += 1
+            shape = tuple(bounds.values()), einsum.tensors, tuple(einsum.dims)
+            found[Piece(*shape, *held, sums, streamed, asked, einsum.operation)] += 1
         self.pieces[key] = found
         return found
 
@@ -665,7 +668,8 @@ def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 def alone(graph: Graph, mappings: Mappings, place: int) -> Points:
     """A layer by itself."""
     layer, nothing = graph.layers[place], frozenset[str]()
-    piece = Piece(tuple(layer.dims.values()), layer.tensors, tuple(layer.dims), nothing, nothing)
+    shape = tuple(layer.dims.values()), layer.tensors, tuple(layer.dims)
+    piece = Piece(*shape, nothing, nothing, operation=layer.operation)
     return mappings.points(piece, mappings.tiny.levels[F].size_words or 0)
 
 

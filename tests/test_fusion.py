@@ -143,11 +143,13 @@ def test_parts__cost_what_execution_counts(both: tuple[Any, ...], price: Price) 
     assert rules is not None
     for run in several:
         einsum, held = run.part.einsum(group), held_by(group, run.part, 1)
-        if not all(each.names for each in held.streamed):
+        if not all(each.names for each in held.changing(einsum)):
             continue
         found = map_part(tiny, einsum, held, 1000 - run.reserved, price, rules[run.part.layer])
         whole_dims = frozenset[str]().union(*(einsum.tensor(name).dims for name in held.names))
-        cuts = all(math.prod(einsum.dims[dim] for dim in {*each.names} - whole_dims) > 1 for each in held.streamed)
+        cuts = all(
+            math.prod(einsum.dims[dim] for dim in {*each.names} - whole_dims) > 1 for each in held.changing(einsum)
+        )
         assert (found is not None) == cuts
         if found is None:
             continue

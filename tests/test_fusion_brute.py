@@ -13,14 +13,16 @@ from accelsim.fusion.network import NetworkSearch, _best_segments
 from accelsim.fusion.parts import Solutions
 from accelsim.fusion.result import CYCLES, ENERGY, Segment
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.level_features import VectorUnit
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.results.cache import MapOptions
 from tests.brute import has_few
 from tests.effort import many
 from tests.fusion_brute import Mappings, front_of_ways, least_of_ways
-from tests.test_fusion_tiling import add, conv, gemm, machine, soft_max
+from tests.test_fusion_tiling import add, check_parts, conv, gemm, machine, soft_max
 
 EVEN = MapOptions(uneven=False, imperfect=())
 WINDOWS = ["rows", "rows", "depthwise", "image"]
@@ -83,10 +85,11 @@ class Draft:
         elif kind == "add":
             others = [place for place, shape in self.shapes.items() if shape == (a, b) and place != source]
             more = {"Residual": rng.choice(others)} if others else {}
-            self.put(add(name, {"M": a, "N": b}), (a, b), Inputs=source, **more)
+            layer = replace(add(name, {"M": a, "N": b}), operation="add")
+            self.put(layer, (a, b), Inputs=source, **more)
         elif kind == "pass":
             whole = frozenset(rng.choice(["", "", "N", "M"]))
-            self.put(replace(soft_max(name, a, b), whole=whole), (a, b), Inputs=source)
+            self.put(replace(soft_max(name, a, b), whole=whole, operation="softmax"), (a, b), Inputs=source)
         elif kind == "image":
             p, r, _ = rng.choice([each for each in self.windows(a) if each[2] == 1])
             q, s, _ = rng.choice([each for each in self.windows(b) if each[2] == 1])
@@ -128,16 +131,24 @@ def random_graph(rng: random.Random, tiny: Architecture, *, most: int = 4) -> Gr
 
 
 def random_machine(rng: random.Random) -> Architecture:
-    """A memory, a buffer that takes all tensors or not those of a role, and registers or none."""
+    """A memory, a buffer that takes all tensors or not those of a role, registers or none, a vector unit or none."""
     tiny = machine(rng.choice([6, 8, 10, 12, 14, 16, 20, 26]), bypass=rng.choice(["", "", "", "Weights", "Inputs"]))
     memory, buffer, register = tiny.levels
     buffer = replace(buffer, keep=frozenset() if rng.random() < 0.3 else buffer.keep)
-    return replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
+    tiny = replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
+    if rng.random() < 0.5:
+        return tiny
+    unit = VectorUnit("lanes", rng.choice(tiny.levels[1:]).name, 2, {"add": 1, "softmax": 3})
+    cost = EnergyTable({**tiny.energy.entries, ("lanes", "*", "compute"): EnergyEntry(0.75, "a test")})
+    return replace(tiny, vector_units=(unit,), energy=cost)
 
 
 def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ...]:
-    """Compare the search of a network that is one graph with brute force."""
-    goal, mappings = Objective.parse(objective), KNOWN.setdefault(repr(tiny.levels), Mappings(tiny))
+    """Compare the search of a network that is one graph with brute force, and what it finds with its execution."""
+    goal, mappings = (
+        Objective.parse(objective),
+        KNOWN.setdefault(repr((tiny.levels, tiny.vector_units)), Mappings(tiny)),
+    )
     solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
     segments, proof = _best_segments(search, goal, (graph,))
@@ -148,6 +159,9 @@ def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ..
     else:
         least = min((goal.value(*each) for each in front_of_ways(graph, mappings)), default=math.inf)
     assert proof.value == pytest.approx(least, rel=1e-9)
+    for each in segments:
+        if each.fused is not None:
+            check_parts(each.fused.group, each.fused.border, each.fused.tiling)
     return segments
 
 
@@ -179,6 +193,14 @@ def image(name: str, rows: int = 1) -> Einsum:
     return conv(name, {"C": 1, "K": 1, "P": 4, "Q": 1, "R": rows, "S": 1})
 
 
+def turned(name: str, n: int) -> Einsum:
+    """A sum of a square of words and of another one whose rows are its columns."""
+    einsum = add(name, {"M": n, "N": n})
+    first, second, output = einsum.tensors
+    return replace(einsum, tensors=(first, replace(second, ranks=second.ranks[::-1]), output))
+
+
+SQUARES = gemm("one_square", 4, 4, 1), gemm("other_square", 4, 4, 1)
 OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
 
 
@@ -220,6 +242,13 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
             12,
             "",
         ),
+        (
+            [add("one", {"M": 4, "N": 4}), turned("two", 4)],
+            [(square, at, name) for square, name in zip(SQUARES, ("Inputs", "Residual"), strict=True) for at in (0, 1)],
+            [],
+            8,
+            "",
+        ),
     ],
     ids=[
         "two windows over one output",
@@ -227,6 +256,7 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
         "two lines that only a shared input joins",
         "words that leave and no reader asks for",
         "two loops over one dimension of a layer",
+        "two shared inputs that line up otherwise",
     ],
 )
 def test_fuse__of_graphs_that_were_searched_wrongly(

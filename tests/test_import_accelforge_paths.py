@@ -44,10 +44,17 @@ workload:
     assert any(note.endswith("lies beyond Scalar, which computes") for note in said(foreign))
     both = GEMM + '  - {einsum: "Z[m, n] = Out[m, n]", iteration_space_shape: [0 <= n < 32]}\n'
     product = imported(machine, both)
-    assert [layer["name"] for layer in product.workload["layers"]] == ["Out"]
+    layers = {layer["name"]: layer.get("operation") for layer in product.workload["layers"]}
+    assert layers == {"Out": None, "Z": "activate"}
+    (unit,) = product.architecture.pop("vector_units")
     assert product.architecture == imported(machine, GEMM).architecture
+    assert (unit["name"], unit["below"], unit["operations"]) == ("Scalar", names[-1], {"activate": 1})
+    assert unit["energy"]["compute"] == "2 pJ"
+    small = "  - !Memory {name: Small, enabled: len(All) == 2, size: 64, tensors: {keep: All}}\n"
+    left = imported(machine.replace("  - !Compute\n    name: Scalar", small + "  - !Compute\n    name: Scalar"), both)
+    assert [layer["name"] for layer in left.workload["layers"]] == ["Out"]
     what = "enabled: layers of 2 tensors are left out: other nodes serve them than those of 3"
-    assert what in said(product)
+    assert what in said(left)
 
 
 BUFFER = MACHINE.index("  - !Memory\n    name: Buffer")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.fusion.graph import Graph, Link, Reader, TiedRank
@@ -153,10 +153,11 @@ def make_group(graph: Graph, places: Sequence[int]) -> Group:
     found: dict[tuple[str, ...], FusedDim] = {}
     for number, layer in enumerate(layers if len(layers) > 1 else ()):  # the mapper finds the loops of a single one
         for name in layer.dims:
-            dim = _trace(layers, needed, inside, shared, ends, (number, name))
-            if dim is not None and dim.dims not in found:
-                same = sum(dim.dims[-1] == other[-1] for other in found)
-                found[dim.dims] = replace(dim, name=dim.name + "'" * same)
+            for dims in _traces(layers, needed, inside, shared, (number, name)):
+                dim = _fused_dim(layers, needed, inside, ends, dims)
+                if dim is not None and dims not in found:
+                    same = sum(dims[-1] == other[-1] for other in found)
+                    found[dims] = replace(dim, name=dim.name + "'" * same)
     rules = tuple(graph.rules[place] for place in places)
     return Group(layers, tuple(places), tuple(inside), tuple(shared), tuple(found.values()), tuple(needed), rules)
 
@@ -202,42 +203,69 @@ def _needed(layers: Sequence[Einsum], inside: Sequence[Link]) -> tuple[list[dict
     return bounds, found
 
 
-def _trace(
+def _traces(
     layers: Sequence[Einsum],
     needed: Sequence[Mapping[str, int]],
     inside: Sequence[Link],
     shared: Sequence[Link],
-    ends: tuple[int, ...],
     start: tuple[int, str],
-) -> FusedDim | None:
-    """Follow a dimension of one layer through all links of a group.
+) -> Iterator[tuple[str, ...]]:
+    """Follow a dimension of one layer through all links of a group, to one of each layer.
 
-    None if it does not move each of them, or a layer must have all words along it at once.
+    Nothing if it does not move each link inside, or a layer must have all words along it at once. Layers that nothing
+    else joins are joined by what they read in common, by each such link in turn: each reader fetches one that lines up
+    otherwise.
     """
-    dims: dict[int, str] = {}
-    todo = [start]
+    several: list[tuple[dict[int, str], list[tuple[int, str]]]] = [({}, [start])]
+    while several:
+        dims, todo = several.pop()
+        if not _follow(layers, needed, inside, dims, todo):
+            continue
+        if len(dims) == len(layers):
+            yield tuple(dims[at] for at in range(len(layers)))
+            continue
+        for link in shared:
+            pairs = [pair for r in link.readers if r.layer in dims for pair in _in_common(link, r.layer, dims[r.layer])]
+            if any(at not in dims for at, _ in pairs):
+                several.append((dict(dims), pairs))
+
+
+def _follow(
+    layers: Sequence[Einsum],
+    needed: Sequence[Mapping[str, int]],
+    inside: Sequence[Link],
+    dims: dict[int, str],
+    todo: list[tuple[int, str]],
+) -> bool:
+    """Add dimensions of layers, and all that links inside join to them; whether that is possible."""
     while todo:
         layer, name = todo.pop()
         if dims.get(layer, name) != name or needed[layer][name] == 1 or name in layers[layer].whole:
-            return None
-        for link in inside if layer not in dims else ():
+            return False
+        if layer in dims:
+            continue
+        dims[layer] = name
+        for link in inside:
             found = _through(layers, link, layer, name)
             if found is None:
-                return None
+                return False
             todo += found
-        dims[layer] = name
-        if not todo:  # what is only read in common joins those that nothing else joins
-            for link in shared:
-                joined = [each.layer for each in link.readers]
-                if any(at not in dims for at in joined):
-                    todo += [pair for at in joined if at in dims for pair in _in_common(link, at, dims[at])]
-    if len(dims) < len(layers):
-        return None
+    return True
+
+
+def _fused_dim(
+    layers: Sequence[Einsum],
+    needed: Sequence[Mapping[str, int]],
+    inside: Sequence[Link],
+    ends: tuple[int, ...],
+    dims: tuple[str, ...],
+) -> FusedDim | None:
+    """What fused loops over a dimension of each layer move; None if a window slides over what leaves the group."""
     moves, extents, producers = [], [], []
     for link in inside:
         assert link.producer is not None
         rank = next(k for k, r in enumerate(link.readers[0].ranks) if r.producer == dims[link.producer])
-        moves.append(tuple(_move(layers, needed, r, r.ranks[rank], dims) for r in link.readers))
+        moves.append(tuple(_move(needed, r, r.ranks[rank], dims[r.layer]) for r in link.readers))
         extents.append(link.readers[0].ranks[rank].extent)
         producers.append(link.producer)
     summed = frozenset(at for at, layer in enumerate(layers) if dims[at] not in layer.output.dims)
@@ -247,8 +275,7 @@ def _trace(
             return None
     bounds = tuple(needed[at][dims[at]] for at in range(len(layers)))
     most = math.gcd(*(bounds[at] for at in ends))
-    several = tuple(dims[at] for at in range(len(layers)))
-    return FusedDim(several[-1], several, most, bounds, ends, tuple(moves), tuple(extents), tuple(producers), summed)
+    return FusedDim(dims[-1], dims, most, bounds, ends, tuple(moves), tuple(extents), tuple(producers), summed)
 
 
 def _through(layers: Sequence[Einsum], link: Link, layer: int, name: str) -> list[tuple[int, str]] | None:
@@ -294,14 +321,7 @@ def _in_common(link: Link, layer: int, name: str) -> list[tuple[int, str]]:
     return [] if kind is None else [(reader.layer, reader.ranks[kind].terms[0][0]) for reader in link.readers]
 
 
-def _move(
-    layers: Sequence[Einsum],
-    needed: Sequence[Mapping[str, int]],
-    reader: Reader,
-    rank: TiedRank,
-    dims: Mapping[int, str],
-) -> Move:
-    name = dims[reader.layer]
+def _move(needed: Sequence[Mapping[str, int]], reader: Reader, rank: TiedRank, name: str) -> Move:
     window = sum(f * (needed[reader.layer][dim] - 1) for dim, f in rank.terms if dim != name)
     return Move(reader.layer, dict(rank.terms)[name], window, rank.before)
 

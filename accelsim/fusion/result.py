@@ -275,6 +275,8 @@ class FusedNetwork:
         `exhausted`, `timeout`, `interrupted` or `memory` (the tables of a search would not fit).
     groups, solved : int
         Groups that were looked at, and parts that the exact mapper solved for them.
+    units : mapping of str to str
+        The vector unit that runs an operation.
     clock_hz : float or None
     spaces : tuple of SearchedSpace
         Among which mappings the best one of each layer by itself was looked for.
@@ -293,6 +295,7 @@ class FusedNetwork:
     stop: str
     groups: int
     solved: int
+    units: Mapping[str, str]
     clock_hz: float | None
     spaces: tuple[SearchedSpace, ...]
     seconds: float
@@ -329,6 +332,7 @@ def fusion_json(found: FusedNetwork, provenance: Provenance, energies: Sequence[
             "spaces_of_unfused_layers": list(map(str, found.spaces)),
             "groups": found.groups,
             "parts_mapped": found.solved,
+            "vector_units": dict(found.units),
             "edges_inferred": found.inferred,
             "why_not": found.why_not or None,
             "apart": [asdict(each) for each in found.apart],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,9 +72,9 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     made: dict[str, str] = {}
     einsums = workload.value("einsums", Seq)
     accesses = values.read_all(lambda item: (_accesses(item, getattr(item, "mark", workload.mark)), item), einsums)
-    copies = _copies(accesses, notes)
     outputs = {output for (_, output), _ in accesses}
     read = {name for (tensors, output), _ in accesses for name in tensors if name != output}
+    copies = _copies(accesses, read, notes)
     times = Counter(name for (tensors, _), _ in accesses for name in tensors)
     of_all = {"Intermediates": outputs & read, "Shared": {name for name in times if times[name] > 1}}
     of_all |= {name: set[str]() for name in times if name not in ROLE_NAMES}
@@ -123,13 +123,15 @@ def read_workload(workload: Map, renames: Map | None, notes: list[Note]) -> tupl
     return values.checked_workload(body, mark, notes), [known for _, known in found]
 
 
-def _copies(accesses: Sequence[tuple[tuple[dict[str, list[str]], str], Any]], notes: list[Note]) -> dict[str, str]:
-    """What each copy of a whole tensor copies; such Einsums are no layers here, and those that read them read that."""
+def _copies(
+    accesses: Sequence[tuple[tuple[dict[str, list[str]], str], Any]], read: Container[str], notes: list[Note]
+) -> dict[str, str]:
+    """What each copy of a whole tensor, which others read, copies; such Einsums are no layers here."""
     found: dict[str, str] = {}
     for (tensors, output), item in accesses:
         others = [name for name in tensors if name != output]
         copy = isinstance(item, Map) and item.get("is_copy_operation")
-        if copy and len(others) == 1 and tensors[others[0]] == tensors[output]:
+        if copy and output in read and len(others) == 1 and tensors[others[0]] == tensors[output]:
             found[output] = found.get(others[0], others[0])
             why = "a copy is no layer: what reads it reads what it copies"
             notes.append(Note(item.mark, str(item.get("name", output)), why))

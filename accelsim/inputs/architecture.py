@@ -36,8 +36,10 @@ from accelsim.inputs.level_features import (
     LATENCY,
     SIZE,
     SYSTOLIC,
+    VECTOR_UNITS,
     Dma,
     Systolic,
+    VectorUnit,
     check_latency,
     read_bandwidth,
     read_bursts,
@@ -46,6 +48,7 @@ from accelsim.inputs.level_features import (
     read_rates,
     read_size,
     read_systolic,
+    read_vector_units,
 )
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems
 from accelsim.inputs.sparsity import (
@@ -61,7 +64,6 @@ from accelsim.inputs.sparsity import (
     with_metadata,
 )
 from accelsim.inputs.units import RATES, SIZES, decimal, listed
-from accelsim.inputs.vector_units import VECTOR_UNITS, VectorUnit, read_vector_units
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
 T = TypeVar("T", float, int | Fraction)

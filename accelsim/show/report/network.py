@@ -350,6 +350,8 @@ def _notes(found: FusedNetwork) -> list[str]:
         )
     others = dict.fromkeys(layer.operation for segment in found.segments for layer in segment.layers)
     others.pop(OPERATIONS[0], None)
+    lines += [f"Layers of {operation} run on {unit}." for operation, unit in found.units.items() if operation in others]
+    others = {each: None for each in others if each not in found.units}
     if others:
         lines.append(f"Each point of layers that do not multiply and add ({listed(others)}) counts as a MAC.")
     if found.longest:
