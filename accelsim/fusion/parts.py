@@ -447,7 +447,8 @@ class Solutions:
             key = part.kind, part.held, part.undecided
             if key not in self.limits:
                 self.limits[key] = PartLimits.make(self.machine(part), part.einsum, part.held, part.undecided)
-            inner = 0.0 if closed else self._inner(part)
+            cut = any(whole % bound for bound, whole in zip(part.bounds, part.whole, strict=False))
+            inner = 0.0 if closed or cut else self._inner(part)
             self.least[part, closed] = self.limits[key].of(part.bounds, inner)
         return self.price.value(*self.least[part, closed])
 
@@ -460,8 +461,10 @@ class Solutions:
             return False
         self.refined.add(part)
         before, _ = self.least[part, False]
-        tiled = [d for d, (bound, whole) in enumerate(zip(part.bounds, part.whole, strict=True)) if bound < whole]
-        inner = max((self._inner(part, d) for d in tiled), default=0.0)
+        pairs = list(zip(part.bounds, part.whole, strict=True))
+        tiled = [d for d, (bound, whole) in enumerate(pairs) if bound < whole]
+        tried = [None] if any(whole % bound for bound, whole in pairs) else tiled
+        inner = max((self._inner(part, d) for d in tried), default=0.0)
         self.least[part, False] = self.limits[part.kind, part.held, part.undecided].of(part.bounds, inner)
         return self.least[part, False][0] > before * (1 + _ROUNDED)
 

@@ -193,20 +193,15 @@ def fuse_group(
                 number += 1
                 heapq.heappush(heap, (now, number, each))
             continue
-        raised = [solutions.refine(part) for run, part, _ in each.parts if run.part.layer not in each.loose]
-        if any(raised):
-            number += 1
-            heapq.heappush(heap, (max(least, _bound(each, solutions)), number, each))
-            continue
         if each.options or not each.tiling.ordered:
-            sure = [item for item in each.parts if not item[1].undecided and item[0].part.layer not in each.loose]
-            if _solve_unknown(sure, solutions):
-                number += 1
-                heapq.heappush(heap, (max(least, _bound(each, solutions)), number, each))
-                continue
             for child in search.decided(each):
                 number += 1
                 heapq.heappush(heap, (max(least, _bound(child, solutions)), number, child))
+            continue
+        raised = [solutions.refine(part) for _, part, room in each.parts if solutions.known(part, room) is None]
+        if any(raised):
+            number += 1
+            heapq.heappush(heap, (_bound(each, solutions), number, each))
             continue
         if _solve_unknown(each.parts, solutions):
             now = _bound(each, solutions)
