@@ -142,17 +142,18 @@ class Ways:
 
     def _groups(self, done: frozenset[int]) -> Iterator[tuple[int, ...]]:
         """Sets of layers that may run next as a group: all that they read is written, and links join them."""
-        links, many = self.graph.links, len(self.graph.layers)
+        needs = {
+            place: {link.producer for link in self.graph.links if any(r.layer == place for r in link.readers)} - {None}
+            for place in range(len(self.graph.layers))
+            if place not in done
+        }
         known: set[frozenset[int]] = set()
         todo: list[frozenset[int]] = [frozenset()]
         while todo:
             some = todo.pop()
-            for place in range(many):
-                if place in done or place in some or len(some) >= self.longest:
-                    continue
-                needs = {link.producer for link in links if any(r.layer == place for r in link.readers)} - {None}
+            for place, reads in needs.items():
                 more = some | {place}
-                if needs <= done | some and more not in known:
+                if len(some) < len(more) <= self.longest and reads <= done | some and more not in known:
                     known.add(more)
                     todo.append(more)
         for some in sorted(known, key=lambda each: (len(each), sorted(each))):
