@@ -97,7 +97,9 @@ def _at_level(machine: Architecture, layer: Einsum, rules: Constraints, index: i
     pj: dict[str, dict[str, list[float]]] = {}
     for t, tensor in enumerate(layer.tensors):
         alone = frozenset({tensor.name})
-        held = {"out": Held(index), "arriving": Held(index, alone), "present": Held(index, present=alone)}
+        held = {"out": Held(index)}
+        if tensor.name in stored:
+            held |= {"arriving": Held(index, alone), "present": Held(index, present=alone)}
         limits = {state: PartLimits.make(machine, layer, each) for state, each in held.items()}
         pj[tensor.name] = {state: [its.asks[t], *its.words[t]] for state, its in limits.items()}
     return {
@@ -179,7 +181,7 @@ def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
             "bounds": [bound for _, bound in part.bounds],
             "arriving": sorted(held.arriving),
             "present": sorted(held.present),
-            "sums": list(block.outer[: len(held.sums)]),
+            "sums": [[dim, block.bounds(dim)[0]] for dim in block.outer[: len(held.sums)]],
             "streamed": [list(product.names) for product in held.streamed],
             "asked": _block(block, dims),
             "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())],
