@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from accelsim.fusion.graph import Graph, Link
 from accelsim.fusion.network import NetworkSearch
@@ -24,29 +24,34 @@ from accelsim.results.output import certificate_json
 
 FORM = "accelsim fusion certificate 1"
 
-_Kind = tuple[tuple[str, ...], tuple[Tensor, ...], object]
+_Kind = tuple[tuple[str, ...], tuple[Tensor, ...], Constraints]
 """Layers whose parts of equal bounds are one mapping problem: dimensions, tensors, and what constraints ask."""
 
 
 def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
-    """Document that proves the answer; None where the objective is a product, or nothing is known of the search."""
-    search, objective = found.search, found.objective
-    if not isinstance(search, NetworkSearch) or objective not in ("energy", "cycles"):
+    """Document that proves the answer; None where the objective is a product of energy and cycles.
+
+    Energies are in pJ, capacities in storage words. `parts` are those that were solved: of which kind of layers, at
+    which fusing level, their bounds, which tensors lie there (`arriving` come or go once, `present` move no word outside
+    it), fused loops over sums, what these stream, and what is asked of the outermost loops; `found` has for a capacity
+    the best value and the words that it uses, or a bound; `impossible` is the largest capacity in which nothing fits.
+    """
+    search = found.search
+    if not isinstance(search, NetworkSearch) or found.objective not in ("energy", "cycles"):
         return None
-    machine, price = search.architecture, search.solutions.price
+    machine = search.architecture
     kinds: dict[_Kind, int] = {}
     first: list[Einsum] = []
     for graph in found.graphs:
         for layer, rules in zip(graph.layers, graph.rules, strict=True):
             kind = _kind(machine, tuple(layer.dims), layer.tensors, rules)
-            if kind not in kinds:
-                kinds[kind] = len(first)
+            if kinds.setdefault(kind, len(first)) == len(first):
                 first.append(layer)
     return {
         "format": FORM,
         "architecture": found.architecture,
         "network": found.workload,
-        "objective": objective,
+        "objective": found.objective,
         "claim": certificate_json(found.certificate),
         "longest": found.longest,
         "levels": [
@@ -54,7 +59,7 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
             for index, level in enumerate(machine.levels)
             if index and not unfit(machine, index)
         ],
-        "kinds": [_kind_json(machine, layer, kind[2]) for layer, kind in zip(first, kinds, strict=True)],
+        "kinds": [_kind_json(machine, layer, rules) for layer, (_, _, rules) in zip(first, kinds, strict=True)],
         "graphs": [_graph_json(search, graph, kinds) for graph in found.graphs],
         "parts": list(_parts(search, kinds)),
         "inner": list(_inner(search, kinds)),
@@ -124,7 +129,7 @@ def _graph_json(search: NetworkSearch, graph: Graph, kinds: dict[_Kind, int]) ->
                 "kind": kinds[_kind(machine, tuple(layer.dims), layer.tensors, rules)],
                 "bounds": list(layer.dims.values()),
                 "whole": sorted(layer.whole),
-                "asked": {**_block(block, layer.dims), "only": sorted(layer.dims if block.only is None else block.only)},
+                "asked": None if block == Block() else _block(block, tuple(layer.dims)),
                 "alone": {"value": cost.value[0], "bound": cost.bound},
             }
         )
@@ -155,7 +160,7 @@ def _link(link: Link) -> dict[str, Any]:
     }
 
 
-def _block(block: Block, dims: Sequence[str] | dict[str, int]) -> dict[str, Any]:
+def _block(block: Block, dims: Sequence[str]) -> dict[str, Any]:
     """What is asked of the loops of the outermost level: bounds, which come first and last, products."""
     bounds = {dim: list(block.bounds(dim)) for dim in dims}
     return {
@@ -185,12 +190,12 @@ def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
             "streamed": [list(product.names) for product in held.streamed],
             "asked": _block(block, dims),
             "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())],
-            "impossible": solutions.impossible.get(part),
+            "impossible": solutions.impossible.get(part, -1),
         }
 
 
 def _found(each: PartResult, price: Price) -> dict[str, Any]:
-    """Answer of a search for a part within a capacity."""
+    """Answer of a search for a part within a capacity; words, value and bound."""
     result, used = each.best(price) if each.results else (None, None)
     value = None if result is None else price.of(result)[0]
     bound = value if each.proved and value is not None else price.value(*each.least)[0]
@@ -200,16 +205,16 @@ def _found(each: PartResult, price: Price) -> dict[str, Any]:
 def _inner(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str, Any]]:
     """Proved energies of the fusing level and all further in, for each kind of layers that they are valid for."""
     machine = search.architecture
-    for (bounds, tensors, level, names, rules), energy in search.solutions.inner.items():
-        outer = [each.name for each in machine.levels[:level]]  # type: ignore[index, misc]
+    for key, energy in search.solutions.inner.items():
+        bounds, tensors, level, names, rules = cast(Any, key)
+        outer = [each.name for each in machine.levels[:level]]
         for (dims, its, asked), kind in kinds.items():
-            assert isinstance(asked, Constraints)
             same = replace(asked, levels=tuple(each for each in asked.levels if each.level not in outer))
-            if its == tensors and dims == tuple(dim for dim, _ in bounds) and rules in (same, NO_RULES):  # type: ignore
+            if its == tensors and dims == tuple(dim for dim, _ in bounds) and rules in (same, NO_RULES):
                 yield {
                     "kind": kind,
-                    "level": machine.levels[level].name,  # type: ignore[index]
-                    "bounds": [bound for _, bound in bounds],  # type: ignore[attr-defined]
-                    "kept": sorted(names),  # type: ignore[call-overload]
+                    "level": machine.levels[level].name,
+                    "bounds": [bound for _, bound in bounds],
+                    "kept": sorted(names),
                     "pj_per_mac": energy,
                 }
