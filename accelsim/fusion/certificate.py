@@ -7,6 +7,8 @@ all further in. It does not say which fused tiling is best.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -31,10 +33,10 @@ _Kind = tuple[tuple[str, ...], tuple[Tensor, ...], Constraints]
 def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
     """Document that proves the answer; None where the objective is a product of energy and cycles.
 
-    Energies are in pJ, capacities in storage words. `parts` are those that were solved: of which kind of layers, at
-    which fusing level, their bounds, which tensors lie there (`arriving` come or go once, `present` move no word outside
-    it), fused loops over sums, what these stream, and what is asked of the outermost loops; `found` has for a capacity
-    the best value and the words that it uses, or a bound; `impossible` is the largest capacity in which nothing fits.
+    Energies are in pJ, capacities in storage words. `parts` are those that were solved: the kind of their layers, the
+    fusing level, bounds, tensors that lie there (`arriving` come or go once, `present` move no word outside it), fused
+    loops over sums, what these stream, and what is asked of the outermost loops; `found` has for a capacity the best
+    value and the words that it uses, or a bound; `impossible` is the largest capacity in which nothing fits, or -1.
     """
     search = found.search
     if not isinstance(search, NetworkSearch) or found.objective not in ("energy", "cycles"):
@@ -47,7 +49,7 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
             kind = _kind(machine, tuple(layer.dims), layer.tensors, rules)
             if kinds.setdefault(kind, len(first)) == len(first):
                 first.append(layer)
-    return {
+    document = {
         "format": FORM,
         "architecture": found.architecture,
         "network": found.workload,
@@ -64,6 +66,8 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
         "parts": list(_parts(search, kinds)),
         "inner": list(_inner(search, kinds)),
     }
+    text = json.dumps(document, sort_keys=True)
+    return {**document, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _kind(machine: Architecture, dims: tuple[str, ...], tensors: tuple[Tensor, ...], rules: Constraints) -> _Kind:

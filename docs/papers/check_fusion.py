@@ -9,6 +9,7 @@ values: of layers by themselves, of parts, and of `inner` (energy of the fusing 
 # ruff: noqa: B905, D102, D103, T201
 
 import functools
+import hashlib
 import itertools
 import json
 import math
@@ -67,10 +68,12 @@ class Table:
         """Value of a part within so many words, or what it is not below; and whether it is its value."""
         part = self.parts.get(key, {"found": (), "impossible": -1})
         least = [self.limit(*key[:5], whole), *(each["bound"] for each in part["found"] if room <= each["capacity"])]
+        if room <= part["impossible"]:
+            return math.inf, True
         for each in part["found"]:
             if each["bound"] == each["value"] and each["used"] <= room <= each["capacity"]:
                 return self.above(each["value"], max(least), key), True
-        return math.inf if room <= part["impossible"] else max(least) * (1 + CLOSE), False  # values first among equals
+        return max(least) * (1 + CLOSE), False  # so that a value comes first among equals
 
     def above(self, value, least, what):
         if value < least * (1 - CLOSE):
@@ -359,7 +362,10 @@ def solve(document, table, graph, level):
 
 def check(document):
     """Least sum of a certificate, and what is wrong with it."""
-    table, total, sure, wrong, claim = Table(document), 0.0, True, [], document["claim"]
+    table, total, sure, claim = Table(document), 0.0, True, document["claim"]
+    rest = json.dumps({key: each for key, each in document.items() if key != "sha256"}, sort_keys=True)
+    changed = hashlib.sha256(rest.encode()).hexdigest() != document["sha256"]
+    wrong = ["the file was changed after it was written"] if changed else []
     for graph in document["graphs"]:
         for layer in graph["layers"]:
             key, alone = (tuple(layer["bounds"]), NONE, NONE, None), layer["alone"]
