@@ -63,8 +63,8 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
         ],
         "kinds": [_kind_json(machine, layer, rules) for layer, (_, _, rules) in zip(first, kinds, strict=True)],
         "graphs": [_graph_json(search, graph, kinds) for graph in found.graphs],
-        "parts": list(_parts(search, kinds)),
-        "inner": list(_inner(search, kinds)),
+        "parts": sorted(_parts(search, kinds), key=json.dumps),
+        "inner": sorted(_inner(search, kinds), key=json.dumps),
     }
     text = json.dumps(document, sort_keys=True)
     return {**document, "sha256": hashlib.sha256(text.encode()).hexdigest()}
