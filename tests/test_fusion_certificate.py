@@ -29,7 +29,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product
 from accelsim.inputs.workload import Edge, Einsum, Tensor, Workload
 from accelsim.results.cache import MapOptions
-from tests.test_fusion_tiling import conv_graphs, gemm_graphs, machine, residual_graphs
+from tests.test_fusion_tiling import conv, conv_graphs, gemm_graphs, machine, residual_graphs
 
 PATH = Path(__file__).parents[1] / "docs" / "papers" / "check_fusion.py"
 EVEN = MapOptions(uneven=False, imperfect=())
@@ -324,6 +324,30 @@ def test_fuse__writes_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixt
     assert done.returncode == 1
     assert "the claim is" in done.stdout
     capsys.readouterr()
+
+
+def test_fuse__unequal_parts_may_use_more_units_than_the_whole_layer() -> None:
+    """Ten rows keep 2 of 3 units busy, parts of six and four rows 3 and 2: four steps in place of five.
+
+    A limit of the group from the inner energy of ten rows was above that, so the group was never looked at.
+    """
+    tiny = machine(16, units=3)
+    entries = dict(tiny.energy.entries)
+    for key, entry in entries.items():
+        entries[key] = replace(
+            entry, energy_pj={"DRAM": 0.5, "BUF": 4.0}.get(key[0], 1.0) if key[2] != "leak" else 100.0
+        )
+    levels = tuple(
+        replace(level, bandwidth=None, read_bandwidth=None, write_bandwidth=None) for level in tiny.levels[:2]
+    )
+    tiny = replace(tiny, levels=levels, energy=replace(tiny.energy, entries=entries))
+    layers = (
+        conv("first", {"C": 1, "K": 1, "P": 10, "Q": 1, "R": 1, "S": 1}),
+        conv("second", {"C": 1, "P": 8, "Q": 1, "R": 3, "S": 1}, depthwise=True),
+    )
+    document = certificate(tiny, Workload("rows", layers, (Edge("first", "second", "Inputs"),)))
+    assert CHECK.check(document)[1] == []
+    assert document["claim"]["value"] < sum(layer["alone"]["value"] for layer in document["graphs"][0]["layers"])
 
 
 def test_certificate__there_is_none_of_products() -> None:

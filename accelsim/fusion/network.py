@@ -170,6 +170,8 @@ class NetworkSearch:
             return NOTHING
         costs = []
         shared = {(r.layer, r.tensor) for link in group.shared for r in link.readers}
+        moves = [(at, move) for dim in group.dims for at, several in enumerate(dim.moves) for move in several]
+        uneven = group.before(at for at, move in moves if move.step > 1 or move.window)  # their parts are unequal
         for layer, einsum in enumerate(group.layers):
             bounds = group.needed[layer]
             inner = {name for _, name in group.read(layer)} | {n for at, n in border.present if at == layer}
@@ -180,7 +182,7 @@ class NetworkSearch:
             part = LayerPart(layer, tuple(bounds.values()), frozenset(arriving), frozenset(inner) | again)
             held = held_by(group, part, ways.level)
             problem = PartProblem(tuple(bounds.items()), einsum.tensors, held, NO_RULES, again, tuple(bounds.values()))
-            costs.append(self.solutions.limit(problem))
+            costs.append(self.solutions.limit(problem, layer in uneven))
         return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
 
     def _solve(self, graph: Graph, ways: Ways, step: GroupStep, below: float, cost: _StepCost) -> None:
