@@ -170,6 +170,8 @@ class NetworkSearch:
             return NOTHING
         costs = []
         shared = {(r.layer, r.tensor) for link in group.shared for r in link.readers}
+        moves = [(at, move) for dim in group.dims for at, several in enumerate(dim.moves) for move in several]
+        uneven = group.before(at for at, move in moves if move.step > 1 or move.window)  # their parts are unequal
         for layer, einsum in enumerate(group.layers):
             bounds = group.needed[layer]
             inner = {name for _, name in group.read(layer)} | {n for at, n in border.present if at == layer}
@@ -180,7 +182,8 @@ class NetworkSearch:
             part = LayerPart(layer, tuple(bounds.values()), frozenset(arriving), frozenset(inner) | again)
             held = held_by(group, part, ways.level)
             kind = self.solutions.kind(einsum, group.rules[layer])
-            costs.append(self.solutions.limit(PartProblem(kind, part.bounds, held, again, part.bounds)))
+            problem = PartProblem(kind, part.bounds, held, again, part.bounds)
+            costs.append(self.solutions.limit(problem, layer in uneven))
         return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
 
     def _solve(self, graph: Graph, ways: Ways, step: GroupStep, below: float, cost: _StepCost) -> None:
@@ -397,6 +400,8 @@ def fuse(
         clock_hz=architecture.clock_hz,
         spaces=tuple(dict.fromkeys(search.spaces)),
         seconds=time.monotonic() - started,
+        graphs=graphs,
+        search=search,
     )
 
 

@@ -452,7 +452,7 @@ def plot_fusion(found: FusedNetwork, ax: Axes | None = None) -> Axes:
         _draw_energy(above, spent, _PAIRED, colours)
         words = {(row["group"], row["fused"]): row["offchip_words"] for row in rows}
         for fused, shift in _SIDES.items():
-            heights = [words[group, fused] for group in groups]
+            heights = [words.get((group, fused), 0) for group in groups]  # a group that takes no energy has no rows
             places = [at + shift for at in range(len(groups))]
             below.bar(places, heights, _PAIRED, color="#777777" if fused else "#CCCCCC")
         below.set_ylabel("off-chip words")
