@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, cast
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
 
-from accelsim.fusion.graph import Graph, Link
+from accelsim.fusion.graph import Graph
 from accelsim.fusion.network import NetworkSearch
-from accelsim.fusion.parts import NO_RULES, Held, PartLimits, PartResult
+from accelsim.fusion.parts import Held, PartKind, PartLimits, PartProblem, PartResult
 from accelsim.fusion.result import FusedNetwork, Price
 from accelsim.fusion.tiling import unfit
 from accelsim.inputs.architecture import Architecture
@@ -24,31 +25,30 @@ from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.encode import encode
 from accelsim.results.output import certificate_json
 
-FORM = "accelsim fusion certificate 1"
+FORM = "accelsim fusion certificate 2"
 
-_Kind = tuple[tuple[str, ...], tuple[Tensor, ...], Constraints]
-"""Layers whose parts of equal bounds are one mapping problem: dimensions, tensors, and what constraints ask."""
+_Kind = tuple[tuple[str, ...], tuple[Tensor, ...], str, Constraints]
+"""Layers whose parts of equal bounds are one mapping problem: dimensions, tensors, operation, what constraints ask."""
 
 
 def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
     """Document that proves the answer; None where the objective is a product of energy and cycles.
 
-    Energies are in pJ, capacities in storage words. `parts` are those that were solved: the kind of their layers, the
-    fusing level, bounds, tensors that lie there (`arriving` come or go once, `present` move no word outside it), fused
-    loops over sums, what these stream, and what is asked of the outermost loops; `found` has for a capacity the best
-    value and the words that it uses, or a bound; `impossible` is the largest capacity in which nothing fits, or -1.
+    Energies are in pJ, capacities in storage words; a value of None is infinite. `parts` are those that were solved:
+    the kind of their layers, the fusing level, bounds, tensors that lie there (`arriving` come or go once, `present`
+    move no word outside it), fused loops over sums, and what these stream; if not `asked`, these loops may also be
+    otherwise. `found` has for a capacity the best value and the words that it uses, or a bound; `impossible` is the
+    largest capacity in which nothing fits, or -1.
     """
     search = found.search
     if not isinstance(search, NetworkSearch) or found.objective not in ("energy", "cycles"):
         return None
-    machine = search.architecture
-    kinds: dict[_Kind, int] = {}
-    first: list[Einsum] = []
+    machine, solutions = search.architecture, search.solutions
+    first: dict[_Kind, Einsum] = {}
     for graph in found.graphs:
         for layer, rules in zip(graph.layers, graph.rules, strict=True):
-            kind = _kind(machine, tuple(layer.dims), layer.tensors, rules)
-            if kinds.setdefault(kind, len(first)) == len(first):
-                first.append(layer)
+            first.setdefault(_kind(machine, solutions.kind(layer, rules)), layer)
+    kinds = {kind: number for number, kind in enumerate(first)}
     document = {
         "format": FORM,
         "architecture": found.architecture,
@@ -56,12 +56,8 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
         "objective": found.objective,
         "claim": certificate_json(found.certificate),
         "longest": found.longest,
-        "levels": [
-            {"name": level.name, "words": level.rooms.get("", 0)}
-            for index, level in enumerate(machine.levels)
-            if index and not unfit(machine, index)
-        ],
-        "kinds": [_kind_json(machine, layer, rules) for layer, (_, _, rules) in zip(first, kinds, strict=True)],
+        "levels": [{"name": machine.levels[at].name, "words": machine.levels[at].rooms[""]} for at in _fit(machine)],
+        "kinds": [_kind_json(search.machine(layer), layer, kind[-1]) for kind, layer in first.items()],
         "graphs": [_graph_json(search, graph, kinds) for graph in found.graphs],
         "parts": sorted(_parts(search, kinds), key=json.dumps),
         "inner": sorted(_inner(search, kinds), key=json.dumps),
@@ -70,18 +66,22 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
     return {**document, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def _kind(machine: Architecture, dims: tuple[str, ...], tensors: tuple[Tensor, ...], rules: Constraints) -> _Kind:
+def _kind(machine: Architecture, kind: PartKind) -> _Kind:
     """The kind of a layer or a part: of the outermost temporal block only what fused loops do not change."""
     outer = machine.levels[0].name
-    asked = rules.of(outer)
+    asked = kind.rules.of(outer)
     at_outer = replace(asked, temporal=Block(only=asked.temporal.only), sizes=(), words=())
-    others = tuple(each for each in rules.levels if each.level != outer)
-    return dims, tensors, replace(rules, levels=(at_outer, *others))
+    others = tuple(each for each in kind.rules.levels if each.level != outer)
+    return kind.dims, kind.tensors, kind.operation, replace(kind.rules, levels=(at_outer, *others))
+
+
+def _fit(machine: Architecture) -> list[int]:
+    """Levels in which tensors can stay between layers."""
+    return [index for index in range(1, len(machine.levels)) if not unfit(machine, index)]
 
 
 def _kind_json(machine: Architecture, layer: Einsum, rules: Constraints) -> dict[str, Any]:
     """Tensors of a kind of layers, what may lie in a fusing level, and constants of its limits."""
-    at = [index for index in range(1, len(machine.levels)) if not unfit(machine, index)]
     found, names = encode(machine, layer).constants, [tensor.name for tensor in layer.tensors]
     return {
         "dims": list(layer.dims),
@@ -92,7 +92,7 @@ def _kind_json(machine: Architecture, layer: Einsum, rules: Constraints) -> dict
         "cycles_per_mac": int(found.mac_cycles[0]) / machine.macs,
         "ports": [[int(units), int(cycles)] for units, cycles in found.bandwidth[0]],
         "offchip_units": dict(zip(names, found.word_parts[0].min(axis=1).tolist(), strict=True)),
-        "at": {machine.levels[index].name: _at_level(machine, layer, rules, index) for index in at},
+        "at": {machine.levels[index].name: _at_level(machine, layer, rules, index) for index in _fit(machine)},
     }
 
 
@@ -126,76 +126,43 @@ def _graph_json(search: NetworkSearch, graph: Graph, kinds: dict[_Kind, int]) ->
     layers = []
     for layer, rules in zip(graph.layers, graph.rules, strict=True):
         cost = search.alone(layer).cost(layer, price)
-        block = rules.of(machine.levels[0].name).temporal
         layers.append(
             {
                 "name": layer.name,
-                "kind": kinds[_kind(machine, tuple(layer.dims), layer.tensors, rules)],
+                "kind": kinds[_kind(machine, search.solutions.kind(layer, rules))],
                 "bounds": list(layer.dims.values()),
                 "whole": sorted(layer.whole),
-                "asked": None if block == Block() else _block(block, tuple(layer.dims)),
+                "outermost_loops_asked": rules.of(machine.levels[0].name).temporal != Block(),
                 "alone": {"value": cost.value[0], "bound": cost.bound},
             }
         )
-    return {"repeat": graph.repeat, "layers": layers, "links": [_link(link) for link in graph.links]}
-
-
-def _link(link: Link) -> dict[str, Any]:
-    return {
-        "producer": link.producer,
-        "goes_out": link.goes_out,
-        "readers": [
-            {
-                "layer": reader.layer,
-                "tensor": reader.tensor,
-                "ranks": [
-                    {
-                        "producer": rank.producer,
-                        "extent": rank.extent,
-                        "terms": [list(term) for term in rank.terms],
-                        "box": rank.box,
-                        "before": rank.before,
-                    }
-                    for rank in reader.ranks
-                ],
-            }
-            for reader in link.readers
-        ],
-    }
-
-
-def _block(block: Block, dims: Sequence[str]) -> dict[str, Any]:
-    """What is asked of the loops of the outermost level: bounds, which come first and last, products."""
-    bounds = {dim: list(block.bounds(dim)) for dim in dims}
-    return {
-        "loops": {dim: its for dim, its in bounds.items() if its != [1, None]},
-        "first": list(block.outer),
-        "last": list(block.inner),
-        "products": [[list(each.names), each.low, each.high] for each in block.products],
-    }
+    return {"repeat": graph.repeat, "layers": layers, "links": [asdict(link) for link in graph.links]}
 
 
 def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str, Any]]:
     """Parts that were looked at, each with what is known of it."""
     machine, solutions = search.architecture, search.solutions
     for part in {**solutions.found, **dict.fromkeys(solutions.impossible)}:
-        dims = tuple(dim for dim, _ in part.bounds)
-        kind = kinds.get(_kind(machine, dims, part.tensors, part.rules))
-        if kind is None:
-            continue
-        held, block = part.held, part.rules.of(machine.levels[0].name).temporal
-        yield {
-            "kind": kind,
-            "level": machine.levels[held.level].name,
-            "bounds": [bound for _, bound in part.bounds],
-            "arriving": sorted(held.arriving),
-            "present": sorted(held.present),
-            "sums": [[dim, block.bounds(dim)[0]] for dim in block.outer[: len(held.sums)]],
-            "streamed": [list(product.names) for product in held.streamed],
-            "asked": _block(block, dims),
-            "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())],
-            "impossible": solutions.impossible.get(part, -1),
-        }
+        kind = kinds.get(_kind(machine, part.kind))
+        if kind is not None:
+            yield {
+                "kind": kind,
+                "level": machine.levels[part.held.level].name,
+                "bounds": list(part.bounds),
+                "arriving": sorted(part.held.arriving),
+                "present": sorted(part.held.present),
+                "sums": [list(each) for each in part.held.sums],
+                "streamed": sorted(part.held.streamed),
+                "asked": _are_asked(machine, part),
+                "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())],
+                "impossible": solutions.impossible.get(part, -1),
+            }
+
+
+def _are_asked(machine: Architecture, part: PartProblem) -> bool:
+    """Whether the loops over sums of a part have to be outermost: not where the order of the fused loops was open."""
+    block, sums = part.kind.rules.of(machine.levels[0].name).temporal, part.held.sums
+    return block.outer[: len(sums)] == tuple(dim for dim, _ in sums)
 
 
 def _found(each: PartResult, price: Price) -> dict[str, Any]:
@@ -208,17 +175,14 @@ def _found(each: PartResult, price: Price) -> dict[str, Any]:
 
 def _inner(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str, Any]]:
     """Proved energies of the fusing level and all further in, for each kind of layers that they are valid for."""
-    machine = search.architecture
-    for key, energy in search.solutions.inner.items():
-        bounds, tensors, level, names, rules = cast(Any, key)
-        outer = [each.name for each in machine.levels[:level]]
-        for (dims, its, asked), kind in kinds.items():
-            same = replace(asked, levels=tuple(each for each in asked.levels if each.level not in outer))
-            if its == tensors and dims == tuple(dim for dim, _ in bounds) and rules in (same, NO_RULES):
+    for (proved, bounds, level, names), energy in search.solutions.inner.items():
+        for (*same, rules), kind in kinds.items():
+            weaker = replace(proved.rules, levels=rules.levels) == rules and {*proved.rules.levels} <= {*rules.levels}
+            if same == [proved.dims, proved.tensors, proved.operation] and weaker:
                 yield {
                     "kind": kind,
-                    "level": machine.levels[level].name,
-                    "bounds": [bound for _, bound in bounds],
+                    "level": search.architecture.levels[level].name,
+                    "bounds": list(bounds),
                     "kept": sorted(names),
-                    "pj_per_mac": energy,
+                    "pj_per_mac": None if energy == math.inf else energy,
                 }

@@ -389,7 +389,8 @@ class PartProblem:
     @property
     def einsum(self) -> Einsum:
         """The part as an Einsum."""
-        return Einsum("part", dict(zip(self.kind.dims, self.bounds, strict=True)), self.kind.tensors)
+        dims = dict(zip(self.kind.dims, self.bounds, strict=True))
+        return Einsum("part", dims, self.kind.tensors, operation=self.kind.operation)
 
 
 @dataclass(slots=True)
@@ -407,7 +408,7 @@ class Solutions:
     impossible: dict[PartProblem, int] = field(default_factory=dict)
     limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
     least: dict[tuple[PartProblem, bool], tuple[float, int]] = field(default_factory=dict)
-    inner: dict[tuple[object, ...], float] = field(default_factory=dict)
+    inner: dict[tuple[PartKind, tuple[int, ...], int, frozenset[str]], float] = field(default_factory=dict)
     refined: set[PartProblem] = field(default_factory=set)
     inside: dict[PartKind, PartKind] = field(default_factory=dict)  # without what is asked outside the fusing level
     kinds: dict[tuple[object, ...], PartKind] = field(default_factory=dict)
