@@ -37,8 +37,7 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
     Energies are in pJ, capacities in storage words; a value of None is infinite. `parts` are those that were solved:
     the kind of their layers, the fusing level, bounds, tensors that lie there (`arriving` come or go once, `present`
     move no word outside it), fused loops over sums, and what these stream; if not `asked`, these loops may also be
-    otherwise. `found` has for a capacity the best value and the words that it uses, or a bound; `impossible` is the
-    largest capacity in which nothing fits, or -1.
+    otherwise. `found` has for a capacity the best value and the words that it uses, and a bound.
     """
     search = found.search
     if not isinstance(search, NetworkSearch) or found.objective not in ("energy", "cycles"):
@@ -143,7 +142,8 @@ def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
     """Parts that were looked at, each with what is known of it."""
     machine, solutions = search.architecture, search.solutions
     for part in {**solutions.found, **dict.fromkeys(solutions.impossible)}:
-        kind = kinds.get(_kind(machine, part.kind))
+        kind, room = kinds.get(_kind(machine, part.kind)), solutions.impossible.get(part)
+        none = [] if room is None else [{"capacity": room, "used": 0, "value": None, "bound": None}]
         if kind is not None:
             yield {
                 "kind": kind,
@@ -154,8 +154,7 @@ def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
                 "sums": [list(each) for each in part.held.sums],
                 "streamed": sorted(part.held.streamed),
                 "asked": _are_asked(machine, part),
-                "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())],
-                "impossible": solutions.impossible.get(part, -1),
+                "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())] + none,
             }
 
 
