@@ -316,7 +316,7 @@ class Tilings:
                 states = frozenset((come - there) | first), frozenset((stay - first) | there)
                 part = Part(group.layers[place]["kind"], self.level, bounds, *states, tuple(sums.items()), streamed)
                 taken = sum(own[t] for t in held)
-                parts.append((count, part, taken, taken + least))
+                parts.append((count, part, taken, least))
             if all(group.moved[place, t] - sums.keys() for t in streamed) and not held & {*at["refused"]}:
                 found.append((sum(max(own[t] for *_, own in several) for t in stay), parts))
         return found
