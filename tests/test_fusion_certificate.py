@@ -150,8 +150,7 @@ def best_part(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def change_values(part: dict[str, Any], factor: float) -> None:
-    for each in part["found"]:
-        each["value"] = each["bound"] = each["bound"] * factor
+    part["found"] = [[capacity, used, bound * factor, bound * factor] for capacity, used, _, bound in part["found"]]
 
 
 def change_part(factor: float) -> Callable[[dict[str, Any]], None]:
@@ -183,7 +182,7 @@ def raise_inner(document: dict[str, Any]) -> None:
 
 
 def impossible_part(document: dict[str, Any]) -> None:
-    best_part(document)["found"].append({"capacity": 10**9, "used": 0, "value": None, "bound": None})
+    best_part(document)["found"].append([10**9, 0, None, None])
 
 
 def lower_layer(document: dict[str, Any]) -> None:
@@ -254,10 +253,10 @@ def test_certificate__parts_can_be_proved_anew(rows: dict[str, Any]) -> None:
         einsum = Einsum("part", dict(zip(layer.dims, part["bounds"], strict=True)), layer.tensors)
         assert not part["sums"]
         held = Held(1, frozenset(part["arriving"]), frozenset(part["present"]))
-        for each in part["found"]:
-            found = map_part(tiny, einsum, held, each["capacity"], ENERGY)
+        for capacity, used, value, _ in part["found"]:
+            found = map_part(tiny, einsum, held, capacity, ENERGY)
             answer = found and (found.results[0].energy_pj, found.used[0])
-            assert (answer or (None, 0)) == (each["value"], each["used"])
+            assert (answer or (None, 0)) == (value, used)
 
 
 def test_certificate__limits_add_up_over_tensors(rows: dict[str, Any]) -> None:
@@ -273,7 +272,7 @@ def test_certificate__limits_add_up_over_tensors(rows: dict[str, Any]) -> None:
             assert limits.words == tuple((outside, inside) for _, outside, inside in rates)
             table = CHECK.Table(rows)
             bounds = tuple(layer.dims.values())
-            part = CHECK.Part(rows["kinds"].index(kind), "BUF", bounds, held[1], held[2], (), frozenset())
+            part = CHECK.Part(rows["kinds"].index(kind), "BUF", bounds, held[1], held[2], (), ())
             assert table.limit(part, False) == pytest.approx(limits.of(bounds)[0], rel=1e-12)
 
 
@@ -282,7 +281,7 @@ def test_checker__accepts_a_gap_and_finds_at_least_its_bound(rows: dict[str, Any
     document = copy.deepcopy(rows)
     best = best_part(document)
     for each in best["found"]:
-        each["bound"] *= 0.999
+        each[3] *= 0.999
     document["claim"]["bound"] *= 0.99
     assert CHECK.check(seal(document))[1] == []
     document["claim"]["bound"] *= 1.01

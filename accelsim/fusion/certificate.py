@@ -36,8 +36,8 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
 
     Energies are in pJ, capacities in storage words; a value of None is infinite. `parts` are those that were solved:
     the kind of their layers, the fusing level, bounds, tensors that lie there (`arriving` come or go once, `present`
-    move no word outside it), fused loops over sums, and what these stream; if not `asked`, these loops may also be
-    otherwise. `found` has for a capacity the best value and the words that it uses, and a bound.
+    move no word outside it), fused loops over sums, and what these stream; if that is None, these loops may also be
+    otherwise. `found` has a capacity, the words that the best mapping uses, its value, and a bound.
     """
     search = found.search
     if not isinstance(search, NetworkSearch) or found.objective not in ("energy", "cycles"):
@@ -143,7 +143,7 @@ def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
     machine, solutions = search.architecture, search.solutions
     for part in {**solutions.found, **dict.fromkeys(solutions.impossible)}:
         kind, room = kinds.get(_kind(machine, part.kind)), solutions.impossible.get(part)
-        none = [] if room is None else [{"capacity": room, "used": 0, "value": None, "bound": None}]
+        none = [] if room is None else [(room, 0, None, None)]
         if kind is not None:
             yield {
                 "kind": kind,
@@ -151,9 +151,8 @@ def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
                 "bounds": list(part.bounds),
                 "arriving": sorted(part.held.arriving),
                 "present": sorted(part.held.present),
-                "sums": [list(each) for each in part.held.sums],
-                "streamed": sorted(part.held.streamed),
-                "asked": _are_asked(machine, part),
+                "sums": part.held.sums if _are_asked(machine, part) else sorted(part.held.sums),
+                "streamed": sorted(part.held.streamed) if _are_asked(machine, part) else None,
                 "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())] + none,
             }
 
@@ -164,12 +163,12 @@ def _are_asked(machine: Architecture, part: PartProblem) -> bool:
     return block.outer[: len(sums)] == tuple(dim for dim, _ in sums)
 
 
-def _found(each: PartResult, price: Price) -> dict[str, Any]:
-    """Answer of a search for a part within a capacity; words, value and bound."""
+def _found(each: PartResult, price: Price) -> tuple[int, int | None, float | None, float | None]:
+    """Answer of a search for a part within a capacity: words that it uses, value and bound."""
     result, used = each.best(price) if each.results else (None, None)
     value = None if result is None else price.of(result)[0]
     bound = value if each.proved and value is not None else price.value(*each.least)[0]
-    return {"capacity": each.capacity, "used": used, "value": value, "bound": bound}
+    return each.capacity, used, value, bound
 
 
 def _inner(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str, Any]]:
