@@ -210,8 +210,11 @@ class Tilings:
         self.choices = functools.cache(self.choices)
         inside = [at for key, link in group.links.items() if key >= 0 for at in link.tensors]
         self.fits = group.joined and all(self.at.values()) and all(t in self.at[p]["may_hold"] for p, t in inside)
-        shared = {key: link.tensors for key, link in group.links.items() if key < 0 and self.fits}
-        shared = [key for key, its in shared.items() if all(t in self.at[p]["may_stay"] for p, t in its)]
+        shared = {key: link for key, link in group.links.items() if key < 0 and self.fits}
+        for key, link in [*shared.items()]:  # the first reader has to fetch all of it
+            most = all(box <= its[0][2] for its in link.boxes for *_, box in its)
+            if not most or not all(t in self.at[p]["may_stay"] for p, t in link.tensors):
+                del shared[key]
         self.free = subsets(key for key in shared if not step.present & {*group.links[key].tensors})
 
     def limit(self):
