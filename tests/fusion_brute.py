@@ -456,6 +456,9 @@ class Fusion:
             role = self.layers[r.layer].tensor(r.tensor).role
             if role in self.tiny.levels[F].bypass or (r.layer, r.tensor) in self.ran.border.present:
                 return False
+            sides = zip(first.ranks, r.ranks, strict=True)
+            if any(self.needed[r.layer][b.terms[0][0]] > self.needed[first.layer][a.terms[0][0]] for a, b in sides):
+                return False  # rows that only others need
         for (dim, _), line in lines:
             if self.along(self.shared[number], self.dims[dim]) is None:
                 return False

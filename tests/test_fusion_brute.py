@@ -249,6 +249,17 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
             8,
             "",
         ),
+        (
+            [
+                soft_max("cut", 1, 8),
+                soft_max("all", 1, 8),
+                conv("strided", {"C": 1, "K": 1, "P": 4, "Q": 1, "R": 1, "S": 1}, 2),
+            ],
+            [(gemm("outside", 1, 8, 1), 0, "Inputs"), (gemm("outside", 1, 8, 1), 1, "Inputs"), (0, 2, "Inputs")],
+            [],
+            40,
+            "",
+        ),
     ],
     ids=[
         "two windows over one output",
@@ -257,6 +268,7 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
         "words that leave and no reader asks for",
         "two loops over one dimension of a layer",
         "two shared inputs that line up otherwise",
+        "a shared input of which the first reader needs less",
     ],
 )
 def test_fuse__of_graphs_that_were_searched_wrongly(

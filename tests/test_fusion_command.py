@@ -68,7 +68,12 @@ def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
     assert main(["fuse", "two_level", network, "--set", SIZE, "-o", str(folder), "--json"]) == 0
     printed = capsys.readouterr().out
     assert (folder / "fusion.json").read_text() == printed
-    assert {path.name for path in folder.iterdir()} == {"fusion.json", "fusion.png", "fusion.svg"}
+    assert {path.name for path in folder.iterdir()} == {
+        "fusion.json",
+        "fusion_certificate.json",
+        "fusion.png",
+        "fusion.svg",
+    }
     found = json.loads(printed)["fusion"]
     segments = found["segments"]
     assert found["certificate"]["proved"]

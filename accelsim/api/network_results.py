@@ -252,9 +252,12 @@ class FusionResult(Shown):
 
     def files(self) -> dict[str, bytes]:
         """Files that `save` writes, by name."""
+        from accelsim.fusion.certificate import fusion_certificate
         from accelsim.show.plots import figure_files
 
-        return {"fusion.json": to_json(self.to_dict()).encode(), **figure_files("fusion", self.plot())}
+        written = {"fusion.json": self.to_dict(), "fusion_certificate.json": fusion_certificate(self.found)}
+        texts = {name: to_json(each).encode() for name, each in written.items() if each is not None}
+        return {**texts, **figure_files("fusion", self.plot())}
 
     def drawings(self) -> Drawings:
         """What can be drawn."""

@@ -401,6 +401,8 @@ def fuse(
         clock_hz=architecture.clock_hz,
         spaces=tuple(dict.fromkeys(search.spaces)),
         seconds=time.monotonic() - started,
+        graphs=graphs,
+        search=search,
     )
 
 

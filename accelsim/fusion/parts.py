@@ -237,7 +237,7 @@ class PartLimits:
 
     `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor: outside the
     fusing level and into it, and further in. `outer` are storage words at the outermost level for each, `leak` energy
-    [pJ] a cycle.
+    [pJ] a cycle, `asks` what is asked for of each tensor, energy [pJ] a multiply-accumulate.
     """
 
     einsum: Einsum
@@ -247,6 +247,7 @@ class PartLimits:
     leak: float
     cycles: float
     port: tuple[tuple[int, int], ...]
+    asks: tuple[float, ...]
 
     @classmethod
     def make(
@@ -266,8 +267,8 @@ class PartLimits:
         )
         space, c = part_space(encoded, sure_of), encoded.constants
         levels, macs = len(architecture.levels), architecture.macs
-        each, leak, steps = float(c.mac[0]), 0.0, math.prod(many for _, many in held.sums)
-        words = []
+        leak, asks, words = 0.0, [], []
+        steps = math.prod(many for _, many in held.sums)
         for t, tensor in enumerate(einsum.tensors):
             sure = [i for i in range(levels) if space.keep[i, t] and (i >= at or tensor.name not in held.present)]
             inmost = sure[-1] if sure else at  # what may be there already is read there or further in
@@ -277,7 +278,7 @@ class PartLimits:
                 c.energy[i, t, action] * c.word_parts[i, t].min() * architecture.instances(i) / macs / c.block[i]
                 for i in (inmost, *may)
             ]
-            each += float(min(words_pj))
+            asks.append(float(min(words_pj)))
             outside = inside = 0.0
             for i in sure:
                 per = float(c.word_parts[i, t].min()) / float(c.block[i])
@@ -290,7 +291,8 @@ class PartLimits:
             leak += float(c.leak[index])  # one instance of each level is in use at least
         ports = tuple((int(n), int(time)) for n, time in c.bandwidth[0])
         outer = tuple(int(part) for part in c.word_parts[0].min(axis=1))
-        return cls(einsum, each, tuple(words), outer, leak, int(c.mac_cycles[0]) / macs, ports)
+        each = float(c.mac[0]) + sum(asks)
+        return cls(einsum, each, tuple(words), outer, leak, int(c.mac_cycles[0]) / macs, ports, tuple(asks))
 
     def of(self, bounds: tuple[int, ...], inner: float = 0.0) -> tuple[float, int]:
         """Energy [pJ] and cycles that no mapping of a part with these bounds falls below.
@@ -387,7 +389,8 @@ class PartProblem:
     @property
     def einsum(self) -> Einsum:
         """The part as an Einsum."""
-        return Einsum("part", dict(zip(self.kind.dims, self.bounds, strict=True)), self.kind.tensors)
+        dims = dict(zip(self.kind.dims, self.bounds, strict=True))
+        return Einsum("part", dims, self.kind.tensors, operation=self.kind.operation)
 
 
 @dataclass(slots=True)
@@ -405,7 +408,7 @@ class Solutions:
     impossible: dict[PartProblem, int] = field(default_factory=dict)
     limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
     least: dict[tuple[PartProblem, bool], tuple[float, int]] = field(default_factory=dict)
-    inner: dict[tuple[object, ...], float] = field(default_factory=dict)
+    inner: dict[tuple[PartKind, tuple[int, ...], int, frozenset[str]], float] = field(default_factory=dict)
     refined: set[PartProblem] = field(default_factory=set)
     inside: dict[PartKind, PartKind] = field(default_factory=dict)  # without what is asked outside the fusing level
     kinds: dict[tuple[object, ...], PartKind] = field(default_factory=dict)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 
-from accelsim.fusion.graph import Apart, Link
+from accelsim.fusion.graph import Apart, Graph, Link
 from accelsim.fusion.group import Group
 from accelsim.fusion.tiling import Border, FusedTiling, LayerPart, Room, rooms, shared_room
 from accelsim.inputs.objective import Objective
@@ -280,6 +280,10 @@ class FusedNetwork:
     clock_hz : float or None
     spaces : tuple of SearchedSpace
         Among which mappings the best one of each layer by itself was looked for.
+    graphs : tuple of Graph
+        What was searched.
+    search : object
+        All that is known of it, for the file of the proof (`accelsim/fusion/certificate.py`).
     """
 
     architecture: str
@@ -299,6 +303,8 @@ class FusedNetwork:
     clock_hz: float | None
     spaces: tuple[SearchedSpace, ...]
     seconds: float
+    graphs: tuple[Graph, ...] = field(default=(), repr=False, compare=False)
+    search: object = field(default=None, repr=False, compare=False)
 
     @property
     def totals(self) -> Totals:

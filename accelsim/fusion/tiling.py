@@ -373,12 +373,15 @@ def demands(group: Group, tiling: FusedTiling) -> dict[str, Demand]:
 def shares(group: Group, tiling: FusedTiling, link: Link) -> bool:
     """Whether the first reader of a shared link fetches all that the others ask for in the same step.
 
-    Every fused loop moves it for all readers along the same rank, and none of the others asks for a word that is not in
-    the tile that the first has then, halos that stay included.
+    It reads all that they do; every fused loop moves it for all readers along the same rank, and none of the others
+    asks for a word that is not in the tile that the first has then, halos that stay included.
     """
     needs, dims = demands(group, tiling), {dim.name: dim for dim in group.dims}
     first, *others = link.readers
     ranks = [[rank.terms[0][0] for rank in reader.ranks] for reader in link.readers]
+    sides = [[group.needed[r.layer][dim] for dim in its] for its, r in zip(ranks, link.readers, strict=True)]
+    if any(its > most for each in sides for its, most in zip(each, sides[0], strict=True)):
+        return False
     for loop in tiling.loops:
         dim = dims[loop.dim]
         places = {tuple(names).index(dim.dims[r.layer]) if dim.dims[r.layer] in names else -1
