@@ -73,7 +73,7 @@ def run(seed: int, only: Collection[str]) -> tuple[Outcome, str]:
         fault = "words that no command takes"
     elif "--json" in case.arguments and code == 0 and not _is_json(said):
         fault = "what it prints is no JSON"
-    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validate", "validation") else 1])
+    command = " ".join(case.arguments[: 2 if case.arguments[0] in ("gpu", "validation") else 1])
     package = "" if command.startswith("validation") else "accelsim "
     told = f"$ python -m {package}{' '.join(case.arguments)}\n{said}{complained}{trace}"
     return Outcome(seed, command, code, fault, seconds), told

@@ -30,6 +30,7 @@ from accelsim.designs.store import FILE, TABLES, WORK_COLUMNS
 from accelsim.inputs import library
 from accelsim.results.cache import Entries
 from sweeps import MACHINE
+from validation.timeloop_files import main as compare_files
 
 GOLDEN = Path(__file__).parent / "golden"
 SHARED = Path(os.environ.get("ACCELSIM_SHARED") or Path(__file__).parents[2] / "shared").resolve()
@@ -394,7 +395,7 @@ def _statistics(case: Case) -> Iterable[object]:
         case.random.choice([shutil.copy, shutil.copy, os.symlink])(statistics, "x.stats.txt")
     else:
         case.lines(statistics.read_text(), "x.stats.txt")
-    return ["validate", "timeloop", *files, "x.stats.txt", "--time-limit", "0.2", *case.pick([], ["--json"])]
+    return ["validation.timeloop_files", *files, "x.stats.txt", "--time-limit", "0.2", *case.pick([], ["--json"])]
 
 
 @cache
@@ -544,7 +545,9 @@ def prepare(folder: Path) -> None:
         _must("map", machine, folder / "masked.yaml", "--time-limit", "0.2", *ONE)
         _must("spread", machine, folder / "masked.yaml", "--samples", "20", *one, "--layer", "a")
     files = [folder / f"{name}.yaml" for name in TIMELOOP]
-    call(["validate", "timeloop", *map(str, files), str(folder / "small.stats.txt"), "--time-limit", "0.2"])  # differs
+    call(
+        ["validation.timeloop_files", *map(str, files), str(folder / "small.stats.txt"), "--time-limit", "0.2"]
+    )  # differs
     _must("gpu", "profile", "a100", GOLDEN / "gpu/ncu_sections.csv")
     os.environ["ACCELSIM_CACHE"] = "cache"
 
@@ -578,7 +581,9 @@ def call(arguments: list[str]) -> tuple[int, str, str, str]:
     try:
         with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("error")
-            code = validation.main(arguments[1:]) if arguments[0] == "validation" else cli.main(arguments)
+            beside = {"validation": validation.main, "validation.timeloop_files": compare_files}
+            work = beside.get(arguments[0])
+            code = work(arguments[1:]) if work else cli.main(arguments)
     except SystemExit as stop:
         code = stop.code
     except Exception as error:

@@ -122,7 +122,7 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "conv", "--samples=3"], "did you mean '--sample'?"),
         (["map", "systolic", "conv", "--mappings", "3"], "it is `--sample` now"),
         (["map", "systolic", "conv", "--pareto", "-o", "x", "bound"], "unrecognized arguments: bound"),
-        (["replay", "x", "--plot", "a.png"], "no command 'replay'; it is `validate timeloop` now"),
+        (["replay", "x", "--plot", "a.png"], "no command 'replay'; it is `python -m validation.timeloop_files` now"),
         (["map", "systolic"], "required: WORKLOAD"),
         (["map", "systolic", "conv", "--seed", "x"], "at least 0, got 'x'"),
         (["map", "systolic", "conv", "--sample", "0"], "at least 1, got '0'"),

@@ -23,7 +23,9 @@ def test_damaged_files__end_in_no_fault():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "300 cases" in done.stdout
     assert " 0 faults" in done.stdout
-    assert {"validate timeloop", "gpu profile", "map"} <= {line.partition("  ")[0] for line in done.stdout.splitlines()}
+    assert {"validation.timeloop_files", "gpu profile", "map"} <= {
+        line.partition("  ")[0] for line in done.stdout.splitlines()
+    }
 
 
 EINSUM = "workload: {name: w, einsum: {dims: {M: 4, K: 6}, tensors: {A: [M, K], B: [K], C: [M]}, output: C}}"

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from accelsim.importers.timeloop_replay import read_statistics
 from accelsim.inputs.errors import AccelsimError
 from validation.sparseloop import main, measured_table, plot_measured_cycles, plot_speedups, speedup_table
 from validation.sparseloop_designs import MASK, ROUNDED, figures, find_designs, replay, sparseloop_study
 from validation.study import Figure, Study
+from validation.timeloop_replay import read_statistics
 
 
 @pytest.fixture

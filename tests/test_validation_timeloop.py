@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from accelsim.importers.documents import Map
 from accelsim.importers.timeloop_machine import Part
-from accelsim.importers.timeloop_replay import TWO_ITERATIONS, _default_words
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Tensor
 from validation.timeloop import CaseComparison, validate_timeloop
+from validation.timeloop_replay import TWO_ITERATIONS, _default_words
 
 IMPERFECT = {
     "h29_imperfect_temporal",
@@ -376,7 +376,7 @@ def test_paths__without_records_are_refused(tmp_path):
             validate_timeloop([path])
     (tmp_path / "x.stats.txt").write_text("Cycles: 8\n")
     with pytest.raises(
-        AccelsimError, match=r"beside it; `accelsim validate timeloop` takes Timeloop's stats.txt and inputs"
+        AccelsimError, match=r"beside it; `python -m validation.timeloop_files` takes Timeloop's stats.txt and inputs"
     ):
         validate_timeloop([tmp_path / "x.stats.txt"])
 

@@ -13,17 +13,6 @@ from pathlib import Path
 from accelsim.importers.documents import Map, Seq
 from accelsim.importers.foreign import Foreign, read_foreign
 from accelsim.importers.templates import read_document
-from accelsim.importers.timeloop_replay import CAUSES as REPLAYED
-from accelsim.importers.timeloop_replay import (
-    HALO,
-    REUSE,
-    TWO_ITERATIONS,
-    Statistics,
-    default_counts,
-    evaluate_holding,
-    read_statistics,
-    whole_tiles,
-)
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energies import EnergyTable
 from accelsim.inputs.errors import AccelsimError
@@ -36,6 +25,17 @@ from accelsim.model.sparsity.evaluate import evaluate_sparse
 from accelsim.model.sparsity.result import ACTIONS, KINDS, SparseResult
 from accelsim.model.sparsity.savings import unit_bits
 from validation.study import Figure, Study
+from validation.timeloop_replay import CAUSES as REPLAYED
+from validation.timeloop_replay import (
+    HALO,
+    REUSE,
+    TWO_ITERATIONS,
+    Statistics,
+    default_counts,
+    evaluate_holding,
+    read_statistics,
+    whole_tiles,
+)
 
 _WORDS = re.compile(r"\d+\.\d+|[A-Za-z]+\d*|\d+")
 _UP = 7

@@ -19,7 +19,6 @@ from typing import Any
 from accelsim.importers.documents import parse
 from accelsim.importers.foreign import Foreign
 from accelsim.importers.timeloop_inputs import convert
-from accelsim.importers.timeloop_replay import TWO_ITERATIONS, default_counts
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import read_json, read_utf8
@@ -29,6 +28,7 @@ from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from validation.study import Figure, Study, reference_paths
+from validation.timeloop_replay import TWO_ITERATIONS, default_counts
 
 USUAL = "golden/timeloop"
 """Where the records are in the folder of reference data."""
@@ -97,7 +97,7 @@ def _records(path: Path) -> Iterator[tuple[str, Callable[[], TimeloopCase]]]:
     lines = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path] if path.suffix == ".jsonl" else []
     inputs = sorted(path.rglob("input.yaml")) if path.is_dir() else [path] if path.suffix in (".yaml", ".yml") else []
     if not lines and not inputs:
-        hint = "`accelsim validate timeloop` takes Timeloop's stats.txt and inputs"
+        hint = "`python -m validation.timeloop_files` takes Timeloop's stats.txt and inputs"
         raise AccelsimError(f"{path}: holds no cases.jsonl and no input.yaml with a result.json beside it; {hint}")
     for file in lines:
         yield from _lines_of(file)

@@ -46,7 +46,8 @@ SHORT = {
 """Short forms of options, the same for all commands that have the option."""
 FORMER = {
     **{"explore": "sweep", "bound": "sizing", "compare": "diff", "explain": "eval --trace", "energy": "show"},
-    **{"gpus": "list gpus, or show NAME", "schema": "check --schema", "replay": "validate timeloop"},
+    **{"gpus": "list gpus, or show NAME", "schema": "check --schema"},
+    **dict.fromkeys(("replay", "validate"), "python -m validation.timeloop_files"),
     **{"calibrate": "gpu calibrate", "completion": "--show-completion", "advise": "gemm", "product": "gemm"},
     **{"--even": "--mapspace even", "--uneven": "--mapspace uneven", "--imperfect": "--factors imperfect"},
     **{"--pad": "--factors padded", "--mappings": "--sample", "--search": "--sample", "--seconds": "--time-limit"},

@@ -221,7 +221,9 @@ def _refused(what: str, hint: str) -> Callable[[str, str], Document]:
     return reader
 
 
-_STATISTICS = _refused("statistics of Timeloop are no input", "`accelsim validate timeloop` takes its stats.txt")
+_STATISTICS = _refused(
+    "statistics of Timeloop are no input", "`python -m validation.timeloop_files` takes its stats.txt"
+)
 _OF_MAESTRO = "write the layers as a workload or name a model (ONNX), and the dataflow as constraints"
 _OF_PYTHON = "name a model (ONNX, or .pt2 of PyTorch), or the YAML in which newer versions of ZigZag have their inputs"
 

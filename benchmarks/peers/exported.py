@@ -24,7 +24,6 @@ from accelsim.importers.accelforge import export_accelforge
 from accelsim.importers.documents import Map, parse
 from accelsim.importers.foreign import read_foreign
 from accelsim.importers.timeloop_export import CLASSIC, export_timeloop
-from accelsim.importers.timeloop_replay import UNEXPLAINED, compare, read_statistics
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping, dump_mapping
@@ -34,6 +33,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import Budget
+from validation.timeloop_replay import UNEXPLAINED, compare, read_statistics
 
 FOREIGN = GOLDEN.parent / "foreign" / "accelforge" / "arches"
 OF_TIMELOOP = ("two_level", "eyeriss", "simba_like")
@@ -138,7 +138,7 @@ def of_accelforge(only: str, seconds: float, folder: Path) -> Iterator[Row]:
 
 
 def of_timeloop(program: str, only: str, seconds: float, folder: Path) -> Iterator[Row]:
-    """Machines that ship and a product, each figure compared as `accelsim validate timeloop` does."""
+    """Machines that ship and a product, each figure compared as `python -m validation.timeloop_files` does."""
     einsum = load_workload({"workload": {"name": "product", "gemm": {"M": 64, "N": 64, "K": 64}}}).layers[0]
     for name in (name for name in OF_TIMELOOP if only in ("", name)):
         architecture = load_architecture(name)

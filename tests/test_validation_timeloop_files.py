@@ -1,12 +1,18 @@
-"""Timeloop's own files and drawings, and what it said of them."""
+"""Timeloop's own files and drawings, and what it said of them, with `python -m validation.timeloop_files`."""
 
 import json
+import os
 import re
 
 import pytest
 
 from accelsim.importers.foreign import read_foreign
-from accelsim.importers.timeloop_replay import (
+from accelsim.inputs.errors import InputError
+from accelsim.inputs.units import quoted
+from accelsim.model.evaluate import evaluate
+from tests.timeloop_files import ERT, MAPPING, PROBLEM, SHARED, STATISTICS, V03, loaded, needs_files, references
+from validation.timeloop_files import main
+from validation.timeloop_replay import (
     ACCESS,
     DEAREST,
     FIRST_READS,
@@ -19,12 +25,19 @@ from accelsim.importers.timeloop_replay import (
     evaluate_dearest,
     read_statistics,
 )
-from accelsim.inputs.errors import InputError
-from accelsim.inputs.units import quoted
-from accelsim.model.evaluate import evaluate
-from tests.timeloop_files import ERT, MAPPING, PROBLEM, SHARED, STATISTICS, V03, loaded, needs_files, references
 
 TUTORIAL = SHARED / "timeloop/tutorial_exercises/01_accelergy_timeloop_2020_ispass"
+
+
+@pytest.fixture
+def compared(capsys):
+    """Run `python -m validation.timeloop_files` in this process: its exit code and what it printed."""
+
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
 
 
 EXAMPLES = SHARED / "timeloop/example_designs/example_designs"
@@ -57,12 +70,10 @@ def test_references__figures_equal_timeloops_or_differ_by_a_named_cause():
 
 
 @needs_files
-def test_reference__with_operands_held_at_the_compute_is_equal_in_all_figures(run):
+def test_reference__with_operands_held_at_the_compute_is_equal_in_all_figures(compared):
     folder = SHARED / "timeloop/tutorial_exercises/02_interface_and_design_space_exploration_2024/outputs"
     files = ["parsed-processed-input.yaml", "timeloop-mapper.map.yaml", "timeloop-mapper.ERT.yaml"]
-    code, out, _ = run(
-        "validate", "timeloop", *(folder / name for name in (*files, "timeloop-mapper.stats.txt")), "--json"
-    )
+    code, out, _ = compared(*(folder / name for name in (*files, "timeloop-mapper.stats.txt")), "--json")
     said = json.loads(out)
     assert (code, said["holding"]["holds"]) == (0, ["Inputs"])
     assert said["holding"]["equal"] == len(said["figures"])
@@ -118,9 +129,9 @@ def test_tutorials__import_as_a_user_gives_them(exercise):
 
 
 @needs_files
-def test_replay__names_causes_and_proves_the_optimum(run):
+def test_replay__names_causes_and_proves_the_optimum(compared):
     folder = TUTORIAL / "timeloop/06-mapper-convlayer-eyeriss/ref-output"
-    code, out, _ = run("validate", "timeloop", *sorted(folder.glob("*.yaml")), *folder.glob("*.stats.txt"))
+    code, out, _ = compared(*sorted(folder.glob("*.yaml")), *folder.glob("*.stats.txt"))
     assert code == 0
     assert "29 of 34 figures are equal" in out
     assert "halo fetched again: Timeloop before 2025" in out
@@ -128,16 +139,16 @@ def test_replay__names_causes_and_proves_the_optimum(run):
 
 
 @needs_files
-def test_replay__takes_energies_from_the_table_beside_the_statistics_or_says_whose_they_are(run, tmp_path):
+def test_replay__takes_energies_from_the_table_beside_the_statistics_or_says_whose_they_are(compared, tmp_path):
     folder = TUTORIAL / "timeloop/01-model-conv1d-2level"
     files = [*folder.glob("arch/*.yaml"), *folder.glob("prob/*.yaml"), folder / "map/conv1d-2level-os.map.yaml"]
     (statistics,) = (folder / "ref-output/os").glob("*.stats.txt")
-    code, out, _ = run("validate", "timeloop", *files, statistics)
+    code, out, _ = compared(*files, statistics)
     assert code == 0
     assert "26 of 26 figures are equal" in out
     alone = tmp_path / "stats.txt"
     alone.write_text(statistics.read_text())
-    code, out, _ = run("validate", "timeloop", *files, alone, "--json")
+    code, out, _ = compared(*files, alone, "--json")
     assert code == 0
     assert {row["cause"] for row in json.loads(out)["figures"] if row["what"].endswith("[pJ]")} == {MODELS}
     assert {row["cause"] for row in json.loads(out)["figures"] if not row["what"].endswith("[pJ]")} == {""}
@@ -210,7 +221,7 @@ def test_accesses__of_older_versions_all_cost_what_the_dearest_action_does(impor
     assert rows["Spad Weights energy [pJ]"] == UNEXPLAINED
 
 
-def test_actions__that_timeloop_does_not_know_cost_what_it_likes(imported, run, tmp_path, monkeypatch):
+def test_actions__that_timeloop_does_not_know_cost_what_it_likes(imported, compared, tmp_path, monkeypatch):
     """Timeloop finds no `read` for the scratchpad, whose energy stands under `access`."""
     rows = """{name: read, arguments: {data_delta: 0}, energy: 0.1},
       {name: read, arguments: {data_delta: 1}, energy: 0.25}, {name: write, energy: 0.5}"""
@@ -231,14 +242,14 @@ def test_actions__that_timeloop_does_not_know_cost_what_it_likes(imported, run, 
         (tmp_path / name).write_text(written)
     for table, cause, noted in ((access, ACCESS, True), (ERT, UNEXPLAINED, False)):
         (tmp_path / "e.yaml").write_text(table)
-        _, out, err = run("validate", "timeloop", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt", "--json")
+        _, out, err = compared("a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt", "--json")
         causes = {row["what"]: row["cause"] for row in json.loads(out)["figures"]}
         assert causes["Spad Weights energy [pJ]"] == cause
         assert ("e.yaml:7:5: Spad.access: is taken for `read` and `write`; Timeloop knows no" in err) == noted
 
 
 @pytest.fixture
-def replayed(run, tmp_path, monkeypatch):
+def replayed(compared, tmp_path, monkeypatch):
     """Replay statistics of the machine of the tests: exit code, and lines on stderr without notes."""
     monkeypatch.chdir(tmp_path)
     for name, text in {"a.yaml": V03, "p.yaml": PROBLEM, "m.yaml": MAPPING, "e.yaml": ERT}.items():
@@ -246,7 +257,7 @@ def replayed(run, tmp_path, monkeypatch):
 
     def replay(text):
         (tmp_path / "x.stats.txt").write_text(text)
-        code, _, said = run("validate", "timeloop", "a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt")
+        code, _, said = compared("a.yaml", "p.yaml", "m.yaml", "e.yaml", "x.stats.txt")
         return code, [line for line in said.splitlines() if line.startswith("x.stats.txt")]
 
     return replay
@@ -324,3 +335,25 @@ def test_clusters__are_charged_whole_by_timeloop(imported):
         row.what: row.cause for row in compare(einsum, mapping, ours, read_statistics(text.replace(": 3", ": 2"), ""))
     }
     assert rows["Spad Weights energy [pJ]"] == UNEXPLAINED
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("x.stats.txt", "x.stats.txt: the inputs are missing; name architecture, problem and mapping too"),
+        ("arch.yaml prob.yaml", "expected one file that ends in stats.txt, got 0"),
+        ("x.stats.txt prob.yaml", "prob.yaml: the files hold no architecture and no mapping"),
+        ("x.stats.txt pipe.yaml", "pipe.yaml: is a pipe or a device"),
+        ("empty.stats.txt arch.yaml", "empty.stats.txt: not the statistics of a mapping"),
+        ("x.stats.txt arch.yaml --set a=1 --set a=2", "--set a is given twice"),
+    ],
+)
+def test_careless_files__are_refused_in_words(compared, tmp_path, monkeypatch, names, said):
+    monkeypatch.chdir(tmp_path)
+    texts = {"arch.yaml": V03, "prob.yaml": PROBLEM, "x.stats.txt": "Cycles: 8\n", "empty.stats.txt": "\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    os.mkfifo("pipe.yaml")
+    code, out, err = compared(*names.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(said)
