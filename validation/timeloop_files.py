@@ -39,8 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("files", nargs="+", metavar="FILE", help="Timeloop's inputs, and one *.stats.txt")
     what = "stop the search for the optimum after S seconds [20]"
     made.add_argument("--time-limit", metavar="S", type=cli.seconds, default=20.0, help=what)
-    set_of = {"dest": "params", "action": "append", "type": cli.override, "default": []}
-    made.add_argument("--set", metavar="NAME=VALUE", help="override a parameter", **set_of)
+    what = "override a parameter"
+    made.add_argument(
+        "--set", dest="params", metavar="NAME=VALUE", action="append", type=cli.override, default=[], help=what
+    )
     code, document = run_alone(made, arguments, compare_files)
     unexplained = any(row["cause"] == replay.UNEXPLAINED for row in document.get("figures", ()))
     return cli.DIFFERS if unexplained and code == cli.DONE else code

@@ -52,7 +52,7 @@ FORMER = {
     **{"--even": "--mapspace even", "--uneven": "--mapspace uneven", "--imperfect": "--factors imperfect"},
     **{"--pad": "--factors padded", "--mappings": "--sample", "--search": "--sample", "--seconds": "--time-limit"},
     **{"--memory": "--memory-limit", "--limit": "--require", "--why": "--sensitivity", "--workers": "--jobs"},
-    **{"--one-mapping": "--shared-mapping", "--sequence": "--seq-len", "--within": "--top", "--precision": "--dtype"},
+    **{"--sequence": "--seq-len", "--within": "--top", "--precision": "--dtype"},
     **{"KIND histogram": "hist", "KIND within": "cdf", "KIND stacks": "layers", "KIND time": "cycles"},
     **{"KIND compare": "spreads"},
 }

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network; several architectures, values, constraints or objectives as rows."""
     if (variants := _variants(arguments))[1:]:
-        return (_map_shared if arguments.shared_mapping else _map_several)(variants, arguments)
-    if arguments.shared_mapping:
-        arguments.parser.error("argument --shared-mapping: give several sizes: --seq-len 128,512 or --batch 1,8")
+        return _map_several(variants, arguments)
     if arguments.plot:
         arguments.parser.error("argument --plot: draws several values, such as --set glb=64KiB,128KiB")
     if is_gpu(arguments.arch) and not arguments.more:
@@ -168,47 +166,6 @@ def _map_several(variants: Sequence[Variant], arguments: argparse.Namespace) -> 
     if len(rows) < len(variants):
         return cli.INTERRUPTED
     return cli.NO_VALID_MAPPING if any(row["no_valid_mapping"] for row in rows) else cli.DONE
-
-
-def _map_shared(variants: Sequence[Variant], arguments: argparse.Namespace) -> int:
-    """Find for each layer the one mapping that suits all sizes best."""
-    from accelsim.results.cache import content_hash, machine_content
-    from accelsim.results.output import family_json
-    from accelsim.search.family import map_family
-    from accelsim.show.report.search import families_report
-
-    names = ("output", "html", "pareto", "top", "sensitivity", "layout", "plot", "sample")
-    cli.refuse(arguments, "not with --shared-mapping", *names)
-    if any(is_gpu(each.arch) or is_system(each.arch) for _, each in variants):
-        raise AccelsimError(f"{arguments.arch}: GPUs and systems have no shared mappings")
-    every = [spec.read(each, counted=True) for _, each in variants]
-    first = every[0]
-    alike = {content_hash(machine_content(each.architecture)) for each in every}
-    asked_for = {(each.objective, each.constraints) for _, each in variants}
-    if len(alike) > 1 or len(asked_for) > 1:
-        what = "sizes of the layers may differ, architecture, constraints and objective may not"
-        raise AccelsimError(f"--shared-mapping: {what}")
-    chosen = [each.layers for each in every]
-    if len({tuple(layer.name for layer in layers) for layers in chosen}) > 1:
-        raise AccelsimError("--shared-mapping: the layers are others from size to size")
-    found = []
-    with cli.progress(arguments) as tell:
-        asked = asked_of(variants[0][1], tell)
-        for shapes in zip(*chosen, strict=True):
-            family = map_family(
-                first.architecture, shapes, asked.objective, constraints=first.constraints(shapes[0]),
-                uneven=asked.options.uneven, imperfect=asked.imperfect, pad=asked.padded, budget=asked.budget,
-                workers=asked.jobs, on_progress=asked.telling(shapes[0].name),
-            )  # fmt: skip
-            found.append((shapes[0].name, family))
-            if signalled():
-                break
-    answering()
-    sizes = [own for own, _ in variants]
-    document = {"machine": first.architecture.name, "objective": asked.objective, "sizes": sizes}
-    document["layers"] = [{"layer": name, **family_json(family)} for name, family in found]
-    stop = found[-1][1].stop
-    return cli.answer(arguments, document, lambda: families_report(first.architecture.name, sizes, found), stop=stop)
 
 
 def _show_network(arguments: argparse.Namespace, found: NetworkResult) -> int:

@@ -39,7 +39,6 @@ from accelsim.search.result import Certificate, FrontResult, Rejection, Searched
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
-    from accelsim.search.family import FamilyResult
     from accelsim.search.zeros import BestWithZeros
 
 STOPS = ("exhausted", "budget", "timeout", "memory", "remainders", "effort", "interrupted")
@@ -428,17 +427,3 @@ def zeros_json(sparse: SparseResult | None, best: BestWithZeros | None = None) -
 def searched_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
     """The best mapping of a layer, how it was found and what is proved about it."""
     return {"result": result_json(search.best), "search": search_json(search, provenance)}
-
-
-def family_json(found: FamilyResult) -> dict[str, Any]:
-    """What was found for a family, as plain values."""
-    rows = [
-        {"dims": dict(shape.dims), "energy_pj": cost.energy_pj, "cycles": cost.cycles, "ratio": ratio,
-         "own_energy_pj": own.best.energy_pj, "own_cycles": own.best.cycles, "own_space": str(own.space),
-         "own_proved": own.proof is not None and own.proof.proved}
-        for shape, cost, own, ratio in zip(found.shapes, found.costs, found.optima, found.ratios(), strict=True)
-    ]  # fmt: skip
-    return {
-        "regret": found.regret, "bound": found.bound, "proved": found.proved, "stop": found.stop,
-        "listed": found.listed, "sizes": rows, "mapping": mapping_json(found.largest.mapping),
-    }  # fmt: skip

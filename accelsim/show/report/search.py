@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from accelsim.inputs.workload import Einsum
     from accelsim.population.result import Spread
     from accelsim.population.sampling import Interval, UniformSample
-    from accelsim.search.family import FamilyResult
 
 _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
@@ -221,35 +220,6 @@ def runs_report(
         yield f"Each: {proved(space)}."
     if trades:
         yield f"alternative: the best even mapping for {'energy' if objective == 'cycles' else 'cycles'}"
-
-
-def families_report(
-    machine: str, sizes: Sequence[Mapping[str, Any]], found: Sequence[tuple[str, FamilyResult]]
-) -> Iterator[Piece]:
-    """One mapping for several sizes: for each layer its regret, the sizes with their own optima, and the mapping."""
-    for name, family in found:
-        yield bold(f"{name} on {machine}: one mapping for all {len(sizes)} sizes")
-        ratios = family.ratios()
-        rows = [
-            {**size, "energy_pj": cost.energy_pj, "cycles": cost.cycles, "own": own.certificate, "more": ratio - 1.0}
-            for size, cost, own, ratio in zip(sizes, family.costs, family.optima, ratios, strict=True)
-        ]
-        columns = (
-            *(Column(key, key, left=True) for key in sizes[0]),
-            *COSTS[:2],
-            Column("over its own optimum", "more", lambda more: "" if abs(more) < 5e-9 else f"{100 * more:+.3g} %"),
-        )
-        yield Table("sizes", columns, rows)
-        worst = ", ".join(f"{key}={value}" for key, value in sizes[ratios.index(max(ratios))].items())
-        proof = proved(SearchedSpace())
-        if not family.proved:
-            proof = f"not proved: lower bound {100 * family.bound:.3g} %"
-        at = f" at {worst}" if family.regret > 0 else ""
-        yield f"worst loss   {100 * family.regret:.3g} % of {family.objective}{at}, {proof}"
-        proofs = [own.proof for own in family.optima if own.proof is not None]
-        space, sure = common_space([each.space for each in proofs]), all(each.proved for each in proofs)
-        yield f"own optima   {proved(space) if sure else f'best found of {mappings_of(space)}'}"
-        yield f"mapping      {nest_line(family.largest)}"
 
 
 COSTS = (
