@@ -388,6 +388,5 @@ def test_map__fuses_a_network_as_fuse_does(network, capsys):
     mapped = json.loads(capsys.readouterr().out)
     assert main(["fuse", *arguments]) == 0
     assert mapped["fusion"] == json.loads(capsys.readouterr().out)["fusion"]
-    with pytest.raises(SystemExit, match="2"):
-        main(["map", *arguments, "--fuse", "--pareto"])
+    assert main(["map", *arguments, "--fuse", "--pareto"]) == 2
     assert "argument --fuse: not with --pareto" in capsys.readouterr().err
