@@ -370,3 +370,23 @@ def test_fuse__late_in_large_groups_has_the_best_of_small_ones(network, monkeypa
     )
     assert found.totals == short.totals
     assert found.certificate.bound <= sure.certificate.value
+
+
+def test_map__fuses_a_network_as_fuse_does(network, capsys):
+    arguments = [
+        "two_level",
+        str(network),
+        "--set",
+        "buffer=256 B",
+        "--mapspace",
+        "even",
+        "--factors",
+        "perfect",
+        "--json",
+    ]
+    assert main(["map", *arguments, "--fuse"]) == 0
+    mapped = json.loads(capsys.readouterr().out)
+    assert main(["fuse", *arguments]) == 0
+    assert mapped["fusion"] == json.loads(capsys.readouterr().out)["fusion"]
+    assert main(["map", *arguments, "--fuse", "--pareto"]) == 2
+    assert "argument --fuse: not with --pareto" in capsys.readouterr().err

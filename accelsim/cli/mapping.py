@@ -37,6 +37,11 @@ def map_command(arguments: argparse.Namespace) -> int:
         return map_on_gpu(arguments)
     if is_system(arguments.arch, (arguments.workload, *arguments.more), spec.read_params(arguments)):
         return _map_system(arguments)
+    if arguments.fuse:
+        names = ("layer", "pareto", "sensitivity", "layout", "html", "sample", "require", "memory_limit")
+        if refused := [name for name in names if getattr(arguments, name)]:
+            arguments.parser.error(f"argument --fuse: not with --{refused[0].replace('_', '-')}")
+        return fuse_command(arguments)
     problem = spec.read(arguments, counted=True)
     problem.say_notes()
     one = problem.layer is not None
@@ -192,9 +197,10 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     """Find the groups of layers to fuse, and print them with their gain."""
     from accelsim.api.networks import fuse_problem
 
-    problem = spec.read(argparse.Namespace(**vars(arguments), layer=None))
+    given = {"chain": None, "longest": None, **vars(arguments), "layer": None}  # `map --fuse` has neither of the former
+    problem = spec.read(argparse.Namespace(**given))
     problem.say_notes()
-    chain = tuple(spec.split(arguments.chain)) if arguments.chain else ()
+    chain = tuple(spec.split(given["chain"])) if given["chain"] else ()
     with cli.progress(arguments) as tell:
-        found = fuse_problem(problem, asked_of(arguments, tell), chain, arguments.longest)
+        found = fuse_problem(problem, asked_of(arguments, tell), chain, given["longest"])
     return cli.show(arguments, found, stop=found.stopped_by)
