@@ -74,21 +74,22 @@ class KeptResult(Shown):
         What the file holds.
     problem : MappingProblem
         Its inputs, as they are now.
-    mappings : dict of Result
+    mappings : dict of Evaluation
         Each mapping in it, evaluated anew, by layer.
     """
 
     def __init__(self, path: Path, document: dict[str, Any], problem: MappingProblem) -> None:
         self.path, self.document, self.problem = path, document, problem
 
-    def mappings_of(self, layer: str | None = None) -> dict[str, Result]:
+    def mappings_of(self, layer: str | None = None) -> dict[str, Evaluation]:
         """Mappings of the result, evaluated anew, by layer; of one layer only where it is named."""
         found = {}
         for entry in self.document.get("layers", [self.document]):
             if "result" in entry and layer in (None, entry["result"]["layer"]):
                 einsum = find_layer(self.problem.workload, entry["result"]["layer"], self.problem.given["workload"])
                 assert einsum is not None
-                found[einsum.name] = evaluate(self.problem.architecture, einsum, read_mapping_json(entry["result"]))
+                result = evaluate(self.problem.architecture, einsum, read_mapping_json(entry["result"]))
+                found[einsum.name] = Evaluation(self.problem, einsum, result)
         if not found:
             raise AccelsimError(f"{self.path}: holds no mapping" + (f" of the layer '{layer}'" if layer else ""))
         return found
@@ -96,12 +97,7 @@ class KeptResult(Shown):
     @property
     def mappings(self) -> dict[str, Evaluation]:
         """Each mapping of the result, evaluated anew, by layer."""
-        found = {}
-        for name, result in self.mappings_of().items():
-            layer = find_layer(self.problem.workload, name, name)
-            assert layer is not None
-            found[name] = Evaluation(self.problem, layer, result)
-        return found
+        return self.mappings_of()
 
     @property
     def headline(self) -> str:
@@ -277,7 +273,7 @@ def _mappings_of(given: Any, layer: str | None) -> dict[str, Result]:
     from accelsim.api.network_results import NetworkResult
 
     if isinstance(given, str | PathLike):
-        return load_result(given).mappings_of(layer)
+        return {name: found.result for name, found in load_result(given).mappings_of(layer).items()}
     if isinstance(given, NetworkResult):
         return {name: given[name].result for name in given if layer in (None, name)}
     if isinstance(given, Evaluation | LayerResult):
