@@ -412,6 +412,7 @@ class Solutions:
     refined: set[PartProblem] = field(default_factory=set)
     inside: dict[PartKind, PartKind] = field(default_factory=dict)  # without what is asked outside the fusing level
     kinds: dict[tuple[object, ...], PartKind] = field(default_factory=dict)
+    groups: dict[tuple[object, ...], list[tuple[int, object, float]]] = field(default_factory=dict)  # see `GroupSearch`
     machines: dict[str, Architecture] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0

@@ -6,6 +6,7 @@ all that it can save.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 import time
@@ -61,7 +62,7 @@ class _Candidate:
     loose: frozenset[int]  # layers that run more where a halo that is still open is not kept
 
 
-@dataclass(slots=True)
+@dataclass
 class GroupSearch:
     """A group at one level, with one border, and what is known of its fused tilings."""
 
@@ -76,6 +77,24 @@ class GroupSearch:
     def at(self) -> Level:
         """The fusing level."""
         return self.architecture.levels[self.level]
+
+    @functools.cached_property
+    def key(self) -> tuple[object, ...]:
+        """What groups have in common that differ in names of layers, and in the room that whole tensors take."""
+        group, border, kinds = self.group, self.border, map(self.solutions.kind, self.group.layers, self.group.rules)
+        shape = tuple(kinds), group.inside, group.shared, group.dims, self.level, self.solutions.price
+        return *shape, border.present, border.staying, border.leaving
+
+    def known(self) -> tuple[_Candidate | None, Value, float]:
+        """Best fused tiling of an equal group that fits here, its value, and the bound of one with as much room."""
+        best, value, bound = None, NOTHING, -math.inf
+        for taken, each, least in self.solutions.groups.get(self.key, ()):
+            bound = max(bound, least) if taken <= self.border.taken else bound
+            found = self.candidate(each.loops, each.kinds, each.kept, ()) if isinstance(each, _Candidate) else None
+            worth = _value(found, self.solutions) if found is not None else None
+            if worth is not None and worth < value:
+                best, value = found, worth
+        return best, value, bound
 
     def all_loops(self) -> Iterator[_Candidate]:
         """Each set of fused loops, with everything else open."""
@@ -174,14 +193,15 @@ def fuse_group(
     search = GroupSearch(architecture, group, border, level, solutions)
     heap: list[tuple[Value, int, _Candidate]] = []
     number = 0
-    for each in search.all_loops():
+    best, best_value, known_bound = search.known()
+    is_known = min(best_value[0], below) <= known_bound * (1 + _ROUNDED)
+    for each in () if is_known else search.all_loops():
         if _is_late(deadline):
             return None, -math.inf
         number += 1
         heap.append((_bound(each, solutions), number, each))
     heapq.heapify(heap)
-    best, best_value = None, NOTHING
-    stop, left = "exhausted", math.inf  # what no search can bound closer
+    stop, left = "exhausted", known_bound if is_known else math.inf  # what no search can bound closer
     while heap and heap[0][0] < min(best_value, (below, -math.inf)):
         if _is_late(deadline):
             stop = "interrupted" if asked() else "timeout"
@@ -214,6 +234,7 @@ def fuse_group(
         if value is not None and value < best_value:
             best, best_value = each, value
     bound = min(heap[0][0][0] if heap else math.inf, left, best_value[0])
+    solutions.groups.setdefault(search.key, []).append((border.taken, best, bound))
     if stop == "exhausted" and bound < best_value[0] * (1 - _ROUNDED):
         stop = solutions.stop
     if best is None or best_value[0] >= below:
