@@ -63,7 +63,7 @@ WORDS = {
     "told, said of (reported)": (r"\b(tells?|told|said of|says of)\b", 0),
     "stand (is)": (r"\bstands?\b", 0),
     "nothing": (r"\bnothing\b", 11),
-    "takes (uses)": (r"\btakes\b", 32),
+    "takes (uses)": (r"\btakes\b", 31),
     "history": (r"CPU s\b|\bbefore\)|was open by", 0),
 }
 """How often words stand on the pages that have a better one in the word list."""
