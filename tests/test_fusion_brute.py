@@ -260,6 +260,13 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
             40,
             "",
         ),
+        (
+            [gemm("one", 3, 4, 4), gemm("narrow", 3, 1, 4), gemm("wide", 3, 4, 4)],
+            [(0, 1, "Inputs"), (0, 2, "Inputs")],
+            [],
+            12,
+            "",
+        ),
     ],
     ids=[
         "two windows over one output",
@@ -269,6 +276,7 @@ OUTSIDE_LAYER = gemm("outside", 2, 2, 1)
         "two loops over one dimension of a layer",
         "two shared inputs that line up otherwise",
         "a shared input of which the first reader needs less",
+        "two groups that differ in a bound of the last layer",
     ],
 )
 def test_fuse__of_graphs_that_were_searched_wrongly(

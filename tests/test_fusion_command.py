@@ -200,7 +200,7 @@ def test_fuse__whole_tensors_that_stay_between_groups_are_printed(block, tmp_pat
     """All fits: 6 rows of 4, 8 and 4 words; a layer by itself is a group while a whole tensor lies in the buffer."""
     assert main([*block(6, 256), "-o", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("block on two_level: 4 fused groups, ")
+    assert text.startswith("block on two_level: whole tensors on chip at 4 layers, ")
     assert "\nbefore  1 step at BUF; " in text
     assert "\nResidual of sum lies in BUF as a whole\nwhole tensors take 96 B of BUF\n" in text
     assert "\n> Outputs of before stays in BUF as a whole\n" in text

@@ -110,7 +110,7 @@ def test_inputs__of_a_network_have_names_of_their_own(tmp_path, capsys):
     machine = tmp_path / "machine.yaml"
     machine.write_text(MACHINE)
     assert main(["fuse", str(machine), str(path)]) == 2
-    assert "scores: an input and a layer; give one of them another name" in capsys.readouterr().err
+    assert "a layer is named scores, too; give one of them another name" in capsys.readouterr().err
     path.write_text(SCORES.replace("[tokens]", "[token]"))
     assert main(["fuse", str(machine), str(path)]) == 2
     assert "no layer is named 'tokens'" in capsys.readouterr().err

@@ -328,10 +328,11 @@ def inner_energy(
     with what is proved, by `time.monotonic`.
     """
     name, outer = architecture.levels[level].name, {each.name for each in architecture.levels[:level]}
+    outside = outer | {f"{each} network" for each in outer}
     entries = dict(architecture.energy.entries)
     for (component, role, action), entry in architecture.energy.entries.items():
         nothing = replace(entry, energy_pj=0.0)
-        if component in outer and action != "leak":
+        if component in outside and action != "leak":
             entries[component, role, action] = nothing
         elif component == name and action == "write":
             entries.setdefault((component, role, "update"), entry)
@@ -467,8 +468,8 @@ class Solutions:
         before, _ = self.least[part, False]
         pairs = list(zip(part.bounds, part.whole, strict=True))
         tiled = [d for d, (bound, whole) in enumerate(pairs) if bound < whole]
-        tried = [None] if any(whole % bound for bound, whole in pairs) else tiled
-        inner = max((self._inner(part, d) for d in tried), default=0.0)
+        cut = any(whole % bound for bound, whole in pairs)
+        inner = max(self._inner(part, d) for d in tiled) if tiled and not cut else self._inner(part)
         self.least[part, False] = self.limits[part.kind, part.held, part.undecided].of(part.bounds, inner)
         return self.least[part, False][0] > before * (1 + _ROUNDED)
 

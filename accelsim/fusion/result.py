@@ -164,8 +164,6 @@ class GroupResult:
         Whether the value, at the price, is the least of all fused tilings.
     stop : str
         `exhausted`; or what kept it from being proved: `timeout`, `interrupted` or `memory`.
-    tilings : int
-        Fused tilings that fit.
     """
 
     group: Group
@@ -175,7 +173,6 @@ class GroupResult:
     price: Price
     certificate: Certificate
     stop: str
-    tilings: int
 
     @property
     def totals(self) -> Totals:
@@ -409,7 +406,6 @@ def group_json(found: GroupResult) -> dict[str, Any]:
         "price": asdict(found.price),
         "certificate": certificate_json(found.certificate),
         "stop": found.stop,
-        "tilings": found.tilings,
         "parts": [
             {
                 "layer": names[part.part.layer],

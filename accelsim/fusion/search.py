@@ -1,7 +1,7 @@
 """The best fused tiling of a group: best first by lower bounds, each part solved by the exact mapper and only once.
 
-What may be kept is decided one by one, that with most words first: as long as it is open, it takes no room and saves
-all that it can save.
+Of a set of fused loops first the order is decided, then what is kept, one by one, that with most words first: as long
+as it is open, it takes no room and saves all that it can save.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ class GroupSearch:
     border: Border
     level: int
     solutions: Solutions
-    tilings: int = 0  # candidates that fit
 
     @property
     def at(self) -> Level:
@@ -82,7 +81,8 @@ class GroupSearch:
     def key(self) -> tuple[object, ...]:
         """What groups have in common that differ in names of layers, and in the room that whole tensors take."""
         group, border, kinds = self.group, self.border, map(self.solutions.kind, self.group.layers, self.group.rules)
-        shape = tuple(kinds), group.inside, group.shared, group.dims, self.level, self.solutions.price
+        bounds = tuple(tuple(needed.values()) for needed in group.needed)
+        shape = tuple(kinds), bounds, group.inside, group.shared, group.dims, self.level, self.solutions.price
         return *shape, border.present, border.staying, border.leaving
 
     def known(self) -> tuple[_Candidate | None, Value, float]:
@@ -234,7 +234,8 @@ def fuse_group(
         if value is not None and value < best_value:
             best, best_value = each, value
     bound = min(heap[0][0][0] if heap else math.inf, left, best_value[0])
-    solutions.groups.setdefault(search.key, []).append((border.taken, best, bound))
+    if not is_known:
+        solutions.groups.setdefault(search.key, []).append((border.taken, best, bound))
     if stop == "exhausted" and bound < best_value[0] * (1 - _ROUNDED):
         stop = solutions.stop
     if best is None or best_value[0] >= below:
@@ -245,7 +246,7 @@ def fuse_group(
     low = worth if bound >= worth * (1 - _ROUNDED) else bound
     counts = solutions.nodes - nodes_before, solutions.solved - solved_before
     proof = Certificate(worth, low, *counts, 0)
-    return GroupResult(group, border, best.tiling, parts, solutions.price, proof, stop, number), bound
+    return GroupResult(group, border, best.tiling, parts, solutions.price, proof, stop), bound
 
 
 def _is_late(deadline: float | None) -> bool:

@@ -262,7 +262,7 @@ class Architecture:
         """The levels and units that run an operation: those of the vector unit that does it, else the compute units."""
         unit = next((unit for unit in self.vector_units if operation in unit.operations), None)
         if unit is None:
-            return replace(self, vector_units=())
+            return replace(self, vector_units=()) if self.vector_units else self
         at = next(index for index, level in enumerate(self.levels) if level.name == unit.below)
         lanes, alone = Axis(unit.lanes, multicast=False, spatial_reduction=False), f"{unit.below} network"
         level = replace(self.levels[at], x=lanes, y=Axis(), network_bandwidth=None, link_transfers=False, systolic=None)

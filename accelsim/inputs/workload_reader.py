@@ -270,7 +270,7 @@ def read_workload(body: Node, problems: Problems) -> Workload | None:
     found = tuple(filter(None, layers))
     inputs: frozenset[str] = top.value("inputs", frozenset())
     if both := sorted(inputs.intersection(layer.name for layer in found)):
-        problems.add(top.entries["inputs"], f"{listed(both)}: an input and a layer", "give one of them another name")
+        problems.add(top.entries["inputs"], f"a layer is named {both[0]}, too", "give one of them another name")
     edges = check_edges(feeds, found, problems, inputs) if len(problems) == before else ()
     of_inputs = tuple(edge for edge in edges if edge.producer in inputs)
     edges = tuple(edge for edge in edges if edge.producer not in inputs)

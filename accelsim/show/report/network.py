@@ -241,9 +241,11 @@ def fusion_report(found: FusedNetwork) -> Iterator[Piece]:
 def fusion_line(found: FusedNetwork) -> str:
     """Fused layers and their gain, in a line."""
     gain = times(ratio(found.unfused.energy_pj, found.totals.energy_pj))
-    names = [", ".join(layer.name for layer in segment.layers) for segment in found.fused]
-    fused = f"fusing {names[0]}" if len(names) == 1 else f"{len(names)} fused groups"
-    said = f"{fused}, {gain} less energy" if names else "nothing fused"
+    names = [", ".join(layer.name for layer in segment.layers) for segment in found.fused if len(segment.layers) > 1]
+    fused = [f"fusing {names[0]}" if len(names) == 1 else f"{len(names)} fused groups"] if names else []
+    if several := len(found.fused) - len(names):
+        fused.append(f"whole tensors on chip at {several} layer{'s' * (several > 1)}")
+    said = f"{', '.join(fused)}, {gain} less energy" if fused else "nothing fused"
     return f"{found.workload} on {found.architecture}: {said}"
 
 
@@ -348,11 +350,9 @@ def _notes(found: FusedNetwork) -> list[str]:
         lines.append(
             "The workload does not say what its layers read (`from`): neighbours whose shapes match are joined."
         )
-    others = dict.fromkeys(layer.operation for segment in found.segments for layer in segment.layers)
-    others.pop(OPERATIONS[0], None)
-    lines += [f"Layers of {operation} run on {unit}." for operation, unit in found.units.items() if operation in others]
-    others = {each: None for each in others if each not in found.units}
-    if others:
+    done = dict.fromkeys(layer.operation for segment in found.segments for layer in segment.layers)
+    lines += [f"Layers of {operation} run on {unit}." for operation, unit in found.units.items() if operation in done]
+    if others := [each for each in done if each not in {OPERATIONS[0], *found.units}]:
         lines.append(f"Each point of layers that do not multiply and add ({listed(others)}) counts as a MAC.")
     if found.longest:
         lines.append(f"Groups of at most {found.longest} layer{'' if found.longest == 1 else 's'} were searched.")
