@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -384,3 +385,14 @@ def test_certificate__repeats_count(rows: dict[str, Any]) -> None:
 
 def test_certificate__is_of_a_network_with_chains_of_one_layer() -> None:
     assert CHECK.check(certificate(machine(200), load_workload("conv1d")))[1] == []
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"fusion": {}}'])
+def test_checker__says_what_is_no_certificate(tmp_path, text):
+    path = tmp_path / "fusion.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match=re.escape(f"{path}: ")):
+        CHECK.read([str(path)])
+    with pytest.raises(SystemExit, match="usage: "):
+        CHECK.read([])

@@ -388,5 +388,12 @@ def test_map__fuses_a_network_as_fuse_does(network, capsys):
     mapped = json.loads(capsys.readouterr().out)
     assert main(["fuse", *arguments]) == 0
     assert mapped["fusion"] == json.loads(capsys.readouterr().out)["fusion"]
-    assert main(["map", *arguments, "--fuse", "--pareto"]) == 2
-    assert "argument --fuse: not with --pareto" in capsys.readouterr().err
+    for more, what in (
+        (["--pareto"], "--pareto"),
+        (["--top", "3"], "--top"),
+        (["--set", "bits=8,16"], "several values"),
+    ):
+        assert main(["map", *arguments, "--fuse", *more]) == 2
+        assert f"argument --fuse: not with {what}" in capsys.readouterr().err
+    assert main(["fuse", "systolic_vector", *arguments[1:]]) == 2
+    assert "systolic_vector: a system of cores, and one architecture is needed" in capsys.readouterr().err

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network; several architectures, values, constraints or objectives as rows."""
-    if (variants := _variants(arguments))[1:]:
+    several = bool((variants := _variants(arguments))[1:])
+    if arguments.fuse:
+        names = ("layer", "pareto", "sensitivity", "layout", "html", "sample", "require", "memory_limit", "plot")
+        refused = [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name)]
+        if several or refused or arguments.top != 1:
+            what = (refused or ["several values" if several else "--top"])[0]
+            arguments.parser.error(f"argument --fuse: not with {what}")
+        return fuse_command(arguments)
+    if several:
         return _map_several(variants, arguments)
     if arguments.plot:
         arguments.parser.error("argument --plot: draws several values, such as --set glb=64KiB,128KiB")
@@ -37,11 +45,6 @@ def map_command(arguments: argparse.Namespace) -> int:
         return map_on_gpu(arguments)
     if is_system(arguments.arch, (arguments.workload, *arguments.more), spec.read_params(arguments)):
         return _map_system(arguments)
-    if arguments.fuse:
-        names = ("layer", "pareto", "sensitivity", "layout", "html", "sample", "require", "memory_limit")
-        if refused := [name for name in names if getattr(arguments, name)]:
-            arguments.parser.error(f"argument --fuse: not with --{refused[0].replace('_', '-')}")
-        return fuse_command(arguments)
     problem = spec.read(arguments, counted=True)
     problem.say_notes()
     one = problem.layer is not None

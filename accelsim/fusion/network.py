@@ -421,7 +421,7 @@ def _why_not(architecture: Architecture, graphs: Sequence[Graph]) -> str:
 
 def _on_unit(architecture: Architecture, einsum: Einsum, rules: Constraints) -> Constraints:
     """What is asked of a layer, as far as a vector unit that runs it has the levels; its lanes may run any loop."""
-    unit = next((unit for unit in architecture.vector_units if einsum.operation in unit.operations), None)
+    unit = architecture.unit_of(einsum.operation)
     if unit is None:
         return rules
     names = [level.name for level in architecture.levels]

@@ -258,9 +258,13 @@ class Architecture:
             raise AccelsimError(f"{what} {listed(map(str, widths))} bit; {hint}")
         return self.energy.energy_pj(name, f"{width} bit", "compute")
 
+    def unit_of(self, operation: str) -> VectorUnit | None:
+        """The vector unit that does an operation; None: the compute units do."""
+        return next((unit for unit in self.vector_units if operation in unit.operations), None)
+
     def for_operation(self, operation: str) -> Architecture:
         """The levels and units that run an operation: those of the vector unit that does it, else the compute units."""
-        unit = next((unit for unit in self.vector_units if operation in unit.operations), None)
+        unit = self.unit_of(operation)
         if unit is None:
             return replace(self, vector_units=()) if self.vector_units else self
         at = next(index for index, level in enumerate(self.levels) if level.name == unit.below)

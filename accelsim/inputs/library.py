@@ -72,6 +72,8 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
         return found
     if str(name_or_path) and _is_folder(Path(name_or_path)):
         raise AccelsimError(f"{name_or_path}: is a directory, not a file; name a file in it")
+    if kind == "arch" and find(name_or_path, "systems"):
+        raise AccelsimError(f"{name_or_path}: a system of cores, and one architecture is needed; `map` takes systems")
     names = [_name(path, kind) for path in shipped(kind)]
     for other in ("gpus", "systems") if kind == "arch" else ():
         names += [_name(path, other) for path in shipped(other)]

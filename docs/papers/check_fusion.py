@@ -18,6 +18,7 @@ from collections import Counter, namedtuple
 
 import numpy as np
 
+FORM = "accelsim fusion certificate 2"
 CLOSE, FAR, NONE = 1e-9, 1 << 60, frozenset()  # relative difference up to which sums are equal; no place; nothing
 Part = namedtuple("Part", "kind level bounds arriving present sums streamed")  # as in the file
 Step = namedtuple("Step", "places present staying leaving taken")  # a group: what is there, stays, leaves; words
@@ -426,8 +427,21 @@ def check(document):
     return total, wrong
 
 
+def read(names):
+    """The certificate in the one file that is named; ends with a message where there is none."""
+    if len(names) != 1:
+        sys.exit("usage: python check_fusion.py DIR/fusion_certificate.json")
+    try:
+        with open(names[0]) as file:
+            document = json.load(file)
+    except (OSError, ValueError) as error:
+        sys.exit(f"{names[0]}: {error}")
+    if not isinstance(document, dict) or document.get("format") != FORM:
+        sys.exit(f"{names[0]}: no certificate of this kind; `accelsim fuse -o DIR` writes DIR/fusion_certificate.json")
+    return document
+
+
 if __name__ == "__main__":
-    with open(sys.argv[1]) as file:
-        least_sum, mistakes = check(json.load(file))
+    least_sum, mistakes = check(read(sys.argv[1:]))
     print("\n".join(mistakes) or f"least sum {least_sum:.12g} equals the claim")
     sys.exit(bool(mistakes))
