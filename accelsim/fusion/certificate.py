@@ -141,10 +141,10 @@ def _graph_json(search: NetworkSearch, graph: Graph, kinds: dict[_Kind, int]) ->
 def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str, Any]]:
     """Parts that were looked at, each with what is known of it."""
     machine, solutions = search.architecture, search.solutions
-    for part in {**solutions.found, **dict.fromkeys(solutions.impossible)}:
-        kind, room = kinds.get(_kind(machine, part.kind)), solutions.impossible.get(part)
+    for solved in {**solutions.found, **dict.fromkeys(solutions.impossible)}:
+        kind, room = kinds.get(_kind(machine, solved.kind)), solutions.impossible.get(solved)
         none = [] if room is None else [(room, 0, None, None)]
-        if kind is not None:
+        for part in dict.fromkeys((solved, solved.turned) if kind is not None else ()):
             yield {
                 "kind": kind,
                 "level": machine.levels[part.held.level].name,
@@ -153,7 +153,7 @@ def _parts(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
                 "present": sorted(part.held.present),
                 "sums": part.held.sums if _are_asked(machine, part) else sorted(part.held.sums),
                 "streamed": sorted(part.held.streamed) if _are_asked(machine, part) else None,
-                "found": [_found(each, solutions.price) for each in solutions.found.get(part, ())] + none,
+                "found": [_found(each, solutions.price) for each in solutions.found.get(solved, ())] + none,
             }
 
 
@@ -176,11 +176,13 @@ def _inner(search: NetworkSearch, kinds: dict[_Kind, int]) -> Iterator[dict[str,
     for (proved, bounds, level, names), energy in search.solutions.inner.items():
         for (*same, rules), kind in kinds.items():
             weaker = replace(proved.rules, levels=rules.levels) == rules and {*proved.rules.levels} <= {*rules.levels}
+            exchanged = tuple(bounds[n] for n in proved.exchange)
             if same == [proved.dims, proved.tensors, proved.operation] and weaker:
-                yield {
-                    "kind": kind,
-                    "level": search.architecture.levels[level].name,
-                    "bounds": list(bounds),
-                    "kept": sorted(names),
-                    "pj_per_mac": None if energy == math.inf else energy,
-                }
+                for its in dict.fromkeys((bounds, exchanged)):
+                    yield {
+                        "kind": kind,
+                        "level": search.architecture.levels[level].name,
+                        "bounds": list(its),
+                        "kept": sorted(names),
+                        "pj_per_mac": None if energy == math.inf else energy,
+                    }

@@ -337,12 +337,13 @@ class Demand:
     # it runs are the last of these
     requested: tuple[tuple[tuple[int, int], ...], ...]
 
-    @functools.cached_property
-    def lengths(self) -> tuple[Counter[tuple[int, bool]], ...]:
-        """For each layer how often it runs so many points, in the first step and in later ones."""
-        return tuple(Counter((n, step == 0) for step, n in enumerate(its)) for its in zip(*self.runs, strict=True))
-
     @functools.lru_cache(maxsize=4096)  # noqa: B019  # one of few that are made
+    def lengths(self, apart: bool) -> tuple[Counter[tuple[int, bool]], ...]:
+        """For each layer how often it runs so many points, in the first step and, if `apart`, in later ones."""
+        several = zip(*self.runs, strict=True)
+        return tuple(Counter((n, not apart or step == 0) for step, n in enumerate(its)) for its in several)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019
     def covers(self, first: int, other: int) -> bool:
         """Whether the tile that one layer has holds all that another one asks for, in each step."""
         for spans, lengths in zip(self.requested, self.runs, strict=True):

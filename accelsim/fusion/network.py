@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.graph import Graph, find_graphs, named_graph, put_together
-from accelsim.fusion.group import make_group
-from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, PartProblem, Solutions, held_by
+from accelsim.fusion.group import Group, make_group
+from accelsim.fusion.limits import loop_limits
+from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, Solutions
 from accelsim.fusion.paths import GroupStep, State, Ways
 from accelsim.fusion.result import (
     CYCLES,
@@ -31,7 +32,7 @@ from accelsim.fusion.result import (
     sum_totals,
 )
 from accelsim.fusion.search import fuse_group
-from accelsim.fusion.tiling import LayerPart, fusing_levels, unfit
+from accelsim.fusion.tiling import Border, fusing_levels, unfit
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.errors import AccelsimError
@@ -103,6 +104,8 @@ class NetworkSearch:
     looked: set[str] = field(default_factory=set)  # groups that were looked at
     ways: dict[tuple[int, int | None, int], Ways] = field(default_factory=dict)  # by graph, level and layers of a group
     costs: dict[tuple[int, int | None, Price, GroupStep], _StepCost] = field(default_factory=dict)
+    known: dict[tuple[int, tuple[int, ...]], Group] = field(default_factory=dict)  # by graph and order of layers
+    levels: dict[int, dict[str, int] | str] = field(default_factory=dict)  # that can fuse a group, or why none can
     most: int = 1  # layers that a group has at most at present
     waiting: int = 0  # layers that are still to be mapped by themselves
     late: bool = False
@@ -158,33 +161,25 @@ class NetworkSearch:
         return self.costs[key]
 
     def _limit(self, graph: Graph, ways: Ways, step: GroupStep) -> Value:
-        """Value that no fused tiling of a step falls below; infinite where its level cannot keep a link inside.
-
-        The parts of a layer together execute what is demanded of it at least once, and touch each of its words; what is
-        read again may be there.
-        """
-        group, border = next(step.groups(graph))
-        levels = fusing_levels(self.architecture, group)
-        assert ways.level is not None
-        if isinstance(levels, str) or ways.level not in levels.values():
+        """Value that no fused tiling of a step falls below; infinite where its level cannot keep a link inside."""
+        group, border = next(self.groups(graph, step))
+        level, solutions = ways.level, self.solutions
+        assert level is not None
+        if id(group) not in self.levels:
+            self.levels[id(group)] = fusing_levels(self.architecture, group)
+        levels = self.levels[id(group)]
+        if isinstance(levels, str) or level not in levels.values():
             return NOTHING
-        costs = []
-        shared = {(r.layer, r.tensor) for link in group.shared for r in link.readers}
-        moves = [(at, move) for dim in group.dims for at, several in enumerate(dim.moves) for move in several]
-        uneven = group.before(at for at, move in moves if move.step > 1 or move.window)  # their parts are unequal
-        for layer, einsum in enumerate(group.layers):
-            bounds = group.needed[layer]
-            inner = {name for _, name in group.read(layer)} | {n for at, n in border.present if at == layer}
-            again = frozenset(n for at, n in shared if at == layer) - inner
-            arriving = set[str]()
-            if group.written(layer) is not None or layer in border.staying:
-                (arriving if layer in border.leaving else inner).add(einsum.output.name)
-            part = LayerPart(layer, tuple(bounds.values()), frozenset(arriving), frozenset(inner) | again)
-            held = held_by(group, part, ways.level)
-            kind = self.solutions.kind(einsum, group.rules[layer])
-            problem = PartProblem(kind, part.bounds, held, again, part.bounds)
-            costs.append(self.solutions.limit(problem, layer in uneven))
-        return math.fsum(cost[0] for cost in costs), math.fsum(cost[1] for cost in costs)
+        room = self.architecture.levels[level].rooms.get("", 0) - border.taken
+        return min(loop_limits(solutions, group, border, level).values(solutions, room))
+
+    def groups(self, graph: Graph, step: GroupStep) -> Iterator[tuple[Group, Border]]:
+        """The group of a step in each order in which it may run."""
+        for order, border in step.orders(graph):
+            key = id(graph), order
+            if key not in self.known:
+                self.known[key] = make_group(graph, order)
+            yield self.known[key], border
 
     def _solve(self, graph: Graph, ways: Ways, step: GroupStep, below: float, cost: _StepCost) -> None:
         """Fuse a group, if that takes less than `below`."""
@@ -195,7 +190,7 @@ class NetworkSearch:
         assert ways.level is not None
         best: GroupResult | None = None
         bound = math.inf
-        for group, border in step.groups(graph):
+        for group, border in self.groups(graph, step):
             if self.on_progress is not None:
                 self.on_progress(Progress(what=f"fusing {group.name}"))
             self.looked.add(group.name)

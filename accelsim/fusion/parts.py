@@ -8,8 +8,11 @@ any layer.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -364,7 +367,27 @@ _ROUNDED = 1e-11
 """What a sum of energies may lose by rounding, relative to it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def exchanged(tensors: Sequence[Tensor], rules: Constraints, one: str, other: str) -> dict[str, str]:
+    """Dimensions that change places with two of an output, so that nothing else changes; none if that cannot be."""
+    names: dict[str, str] = {}
+    for tensor in tensors:
+        pairs = [next((rank for rank in tensor.ranks if dim in dict(rank)), ()) for dim in (one, other)]
+        names |= {a: b for (d, _), (e, _) in zip(*pairs, strict=False) for a, b in ((d, e), (e, d))}
+    before, after = (
+        [{frozenset((new.get(dim, dim), f) for dim, f in rank) for rank in tensor.ranks} for tensor in tensors]
+        for new in ({}, names)
+    )
+    for each in rules.levels:
+        for block in (*each.blocks.values(), Block(products=each.sizes)):
+            named = {*(f.dim for f in block.factors), *block.outer, *block.inner}
+            named.update(name for product in block.products for name in product.names)
+            uneven = block.only is not None and any((a in block.only) != (b in block.only) for a, b in names.items())
+            if uneven or named.intersection(names):
+                return {}
+    return names if before == after and all(names[b] == a for a, b in names.items()) else {}
+
+
+@dataclass(frozen=True, eq=False)
 class PartKind:
     """What all parts of a layer, whatever it is called, have in common inside some loops; `Solutions.kind` makes it."""
 
@@ -372,6 +395,21 @@ class PartKind:
     tensors: tuple[Tensor, ...]
     operation: str
     rules: Constraints  # what is asked of the mapping
+
+    @functools.cached_property
+    def exchange(self) -> tuple[int, ...]:
+        """For each dimension the one that can take its place, itself if none can: rows for columns of an image.
+
+        Parts whose bounds are exchanged are one mapping problem: their tensors are the same sets of ranks, and nothing
+        is asked of these dimensions.
+        """
+        output = next(tensor for tensor in self.tensors if tensor.output)
+        several = [dim for rank in output.ranks for dim, _ in rank]
+        for one, other in itertools.combinations(reversed(several), 2):
+            names = exchanged(self.tensors, self.rules, one, other)
+            if names:
+                return tuple(self.dims.index(names.get(dim, dim)) for dim in self.dims)
+        return tuple(range(len(self.dims)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +430,19 @@ class PartProblem:
         """The part as an Einsum."""
         dims = dict(zip(self.kind.dims, self.bounds, strict=True))
         return Einsum("part", dims, self.kind.tensors, operation=self.kind.operation)
+
+    @property
+    def turned(self) -> PartProblem:
+        """The same with dimensions exchanged."""
+        at, dims = self.kind.exchange, self.kind.dims
+        sums = tuple((dims[at[dims.index(dim)]], steps) for dim, steps in self.held.sums)
+        bounds, whole = (tuple(several[n] for n in at) for several in (self.bounds, self.whole or self.bounds))
+        return replace(self, bounds=bounds, held=replace(self.held, sums=sums), whole=whole if self.whole else ())
+
+    @property
+    def first(self) -> PartProblem:
+        """The one of both that is solved."""
+        return self.turned if tuple(self.bounds[n] for n in self.kind.exchange) < self.bounds else self
 
 
 @dataclass(slots=True)
@@ -414,6 +465,8 @@ class Solutions:
     inside: dict[PartKind, PartKind] = field(default_factory=dict)  # without what is asked outside the fusing level
     kinds: dict[tuple[object, ...], PartKind] = field(default_factory=dict)
     groups: dict[tuple[object, ...], list[tuple[int, object, float]]] = field(default_factory=dict)  # see `GroupSearch`
+    constants: dict[object, Any] = field(default_factory=dict)  # of layers, and limits of groups: see `loop_limits`
+    loops: dict[object, Any] = field(default_factory=dict)
     machines: dict[str, Architecture] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
@@ -423,9 +476,12 @@ class Solutions:
         key = tuple(einsum.dims), einsum.tensors, einsum.operation, rules
         return self.kinds.setdefault(key, PartKind(*key))
 
-    def machine(self, part: PartProblem) -> Architecture:
+    def machine_of(self, part: PartProblem) -> Architecture:
         """The levels and units that run a part."""
-        operation = part.kind.operation
+        return self.machine(part.kind.operation)
+
+    def machine(self, operation: str) -> Architecture:
+        """The levels and units that run an operation."""
         if operation not in self.machines:
             self.machines[operation] = self.architecture.for_operation(operation)
         return self.machines[operation]
@@ -451,7 +507,7 @@ class Solutions:
         if (part, closed) not in self.least:
             key = part.kind, part.held, part.undecided
             if key not in self.limits:
-                self.limits[key] = PartLimits.make(self.machine(part), part.einsum, part.held, part.undecided)
+                self.limits[key] = PartLimits.make(self.machine_of(part), part.einsum, part.held, part.undecided)
             cut = any(whole % bound for bound, whole in zip(part.bounds, part.whole, strict=False))
             inner = 0.0 if closed or cut else self._inner(part)
             self.least[part, closed] = self.limits[key].of(part.bounds, inner)
@@ -491,7 +547,7 @@ class Solutions:
         key = self.inside[kind], bounds, part.held.level, part.held.names - part.undecided
         if key not in self.inner:
             einsum, rules = Einsum("part", dict(zip(kind.dims, bounds, strict=True)), kind.tensors), key[0].rules
-            found = inner_energy(self.machine(part), einsum, part.held.level, key[3], rules, self.prove_until)
+            found = inner_energy(self.machine_of(part), einsum, part.held.level, key[3], rules, self.prove_until)
             self.inner[key] = found / einsum.macs
         return self.inner[key]
 
@@ -514,7 +570,7 @@ class Solutions:
         several = self.found.setdefault(part, [])
         room = capacity if several else whole
         price = None if self.fronts else self.price
-        answer = map_part(self.machine(part), part.einsum, part.held, room, price, part.kind.rules, self.prove_until)
+        answer = map_part(self.machine_of(part), part.einsum, part.held, room, price, part.kind.rules, self.prove_until)
         self.solved += 1
         if answer is None:
             self.impossible[part] = max(room, self.impossible.get(part, -1))

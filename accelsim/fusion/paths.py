@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from accelsim.fusion.graph import Graph
-from accelsim.fusion.group import Group, joined_by, make_group
+from accelsim.fusion.group import joined_by
 from accelsim.fusion.tiling import Border, storage_words, unfit
 from accelsim.inputs.architecture import Architecture
 
@@ -51,8 +51,8 @@ class GroupStep:
         """Whether it is one layer, and nothing lies in the fusing level but its tiles."""
         return len(self.places) == 1 and not self.taken
 
-    def groups(self, graph: Graph) -> Iterator[tuple[Group, Border]]:
-        """The group in each order in which it may run."""
+    def orders(self, graph: Graph) -> Iterator[tuple[tuple[int, ...], Border]]:
+        """Its layers in each order in which they may run, and the border by places in that order."""
         for order in _orders(graph, self.places):
             at = {place: number for number, place in enumerate(order)}
             border = Border(
@@ -61,7 +61,7 @@ class GroupStep:
                 frozenset(at[place] for place in self.leaving),
                 self.taken,
             )
-            yield make_group(graph, order), border
+            yield order, border
 
 
 def _orders(graph: Graph, places: Sequence[int]) -> Iterator[tuple[int, ...]]:

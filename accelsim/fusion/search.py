@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.fusion.group import Group
+from accelsim.fusion.limits import loop_limits
 from accelsim.fusion.parts import PartKind, PartProblem, Solutions, encode_part, held_by, without_held
 from accelsim.fusion.result import NOTHING, FusedPart, GroupResult, Value, sum_totals
 from accelsim.fusion.tiling import (
@@ -23,7 +24,6 @@ from accelsim.fusion.tiling import (
     LayerPart,
     Option,
     Run,
-    loop_sets,
     loops_of,
     make_tiling,
     options_of,
@@ -38,7 +38,7 @@ from accelsim.inputs.mapping import Loop
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
-from accelsim.results.cache import rules_broken
+from accelsim.results.cache import rename, rules_broken
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import asked
 
@@ -96,19 +96,22 @@ class GroupSearch:
                 best, value = found, worth
         return best, value, bound
 
-    def all_loops(self) -> Iterator[_Candidate]:
-        """Each set of fused loops, with everything else open."""
+    def with_loops(self, loops: tuple[FusedLoop, ...]) -> Iterator[_Candidate]:
+        """A set of fused loops, with everything else open."""
+        if len(loops) < 2:
+            yield from self.in_order(loops)
+            return
+        options = tuple(options_of(self.group, self.border, self.at, loops, ordered=False))
+        found = self.candidate(loops, self.kinds, (), options, ordered=False)
+        if found is not None:
+            yield found
+
+    @functools.cached_property
+    def kinds(self) -> tuple[PartKind, ...]:
+        """Of the parts of each layer, without what is asked at the outermost level."""
         outer = self.architecture.levels[0].name
         free = [replace(each, levels=tuple(of for of in each.levels if of.level != outer)) for each in self.group.rules]
-        kinds = tuple(map(self.solutions.kind, self.group.layers, free))
-        for loops in loop_sets(self.group):
-            if len(loops) < 2:
-                yield from self.in_order(loops)
-                continue
-            options = tuple(options_of(self.group, self.border, self.at, loops, ordered=False))
-            found = self.candidate(loops, kinds, (), options, ordered=False)
-            if found is not None:
-                yield found
+        return tuple(map(self.solutions.kind, self.group.layers, free))
 
     def in_order(self, loops: tuple[FusedLoop, ...]) -> Iterator[_Candidate]:
         """Each order of a set of fused loops."""
@@ -154,7 +157,8 @@ class GroupSearch:
             if (held.names - undecided) & kind.rules.of(self.at.name).bypass:
                 return None
             whole = tuple(self.group.needed[run.part.layer].values())
-            items.append((run, PartProblem(kind, run.part.bounds, held, undecided, whole), capacity - run.reserved))
+            problem = PartProblem(kind, run.part.bounds, held, undecided, whole)
+            items.append((run, problem.first, capacity - run.reserved))
         return _Candidate(loops, kinds, kept, options, tiling, items, self.group.before(halos))
 
     def decided(self, each: _Candidate) -> Iterator[_Candidate]:
@@ -191,15 +195,14 @@ def fuse_group(
     """
     solved_before, nodes_before = solutions.solved, solutions.nodes
     search = GroupSearch(architecture, group, border, level, solutions)
-    heap: list[tuple[Value, int, _Candidate]] = []
-    number = 0
     best, best_value, known_bound = search.known()
     is_known = min(best_value[0], below) <= known_bound * (1 + _ROUNDED)
-    for each in () if is_known else search.all_loops():
-        if _is_late(deadline):
-            return None, -math.inf
-        number += 1
-        heap.append((_bound(each, solutions), number, each))
+    heap: list[tuple[Value, int, _Candidate | int]] = []  # a candidate, or a set of loops by its number
+    if not is_known:
+        limits = loop_limits(solutions, group, border, level)
+        values = limits.values(solutions, search.at.rooms.get("", 0) - border.taken)
+        heap = [(value, at, at) for at, value in enumerate(values) if value < NOTHING]
+    number = len(heap)
     heapq.heapify(heap)
     stop, left = "exhausted", known_bound if is_known else math.inf  # what no search can bound closer
     while heap and heap[0][0] < min(best_value, (below, -math.inf)):
@@ -207,6 +210,11 @@ def fuse_group(
             stop = "interrupted" if asked() else "timeout"
             break
         least, _, each = heapq.heappop(heap)
+        if isinstance(each, int):
+            for child in search.with_loops(limits.loops(each)):
+                number += 1
+                heapq.heappush(heap, (max(least, _bound(child, solutions)), number, child))
+            continue
         now = _bound(each, solutions)
         if now > least:
             if now < NOTHING:
@@ -315,15 +323,25 @@ def _fused_parts(group: Group, each: _Candidate, solutions: Solutions) -> tuple[
     parts = []
     for run, part, room in each.parts:
         known, at = solutions.known(part, room), run.part.layer
+        if known is not None and part.bounds != run.part.bounds:
+            known, part = _turned(known, part, room, solutions), part.turned
         outer = [loop for loop in each.loops if at not in dims[loop.dim].summed]
         loops = loops_of(group, at, outer)
-        machine = solutions.machine(part)
+        machine = solutions.machine_of(part)
         if known is None or _is_wrong(machine, group.layers[at], group.rules[at], loops, part, room, known):
             raise RuntimeError(f"a part of {group.layers[at].name} has no mapping, or one that it may not have")
         names = [level.name for level in machine.levels]
         result = replace(without_held(known, part.held, names, room), workload=group.layers[at].name)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
     return tuple(sorted(parts, key=_place))
+
+
+def _turned(found: Result, part: PartProblem, room: int, solutions: Solutions) -> Result:
+    """A mapping of a part as one of the part with dimensions exchanged."""
+    other, dims = part.turned, part.kind.dims
+    order = Einsum("part", {dims[n]: other.bounds[n] for n in part.kind.exchange}, part.kind.tensors)
+    machine = encode_part(solutions.machine_of(part), other.einsum, other.held, room)
+    return evaluate_encoded(machine, rename(found.mapping, part.einsum, order))
 
 
 def _place(each: FusedPart) -> tuple[object, ...]:

@@ -15,7 +15,6 @@ from accelsim.fusion.graph import Link
 from accelsim.fusion.group import Demand, FusedDim, Group, demand
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.constraints import Block, Constraints, Factor
-from accelsim.inputs.divisors import divisors
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Tensor
@@ -215,19 +214,6 @@ def storage_words(tensor: Tensor, level: Level) -> int:
     return int(level.element_words(tensor))
 
 
-def loop_sets(group: Group) -> Iterator[tuple[FusedLoop, ...]]:
-    """Every set of fused loops: any divisor of each dimension as its steps, and one loop over each of a layer's."""
-    for chosen in itertools.product(*(divisors(dim.most) for dim in group.dims)):
-        cut = [dim.dims for dim, steps in zip(group.dims, chosen, strict=True) if steps > 1]
-        if any(len(set(names)) < len(names) for names in zip(*cut, strict=True)):
-            continue
-        yield tuple(
-            FusedLoop(dim.name, steps, dim.bounds[-1] // steps)
-            for dim, steps in zip(group.dims, chosen, strict=True)
-            if steps > 1
-        )
-
-
 def orders_of(group: Group, loops: Sequence[FusedLoop]) -> Iterator[tuple[FusedLoop, ...]]:
     """Orders of fused loops: for each layer, those over dimensions that it sums are innermost."""
     dims = {dim.name: dim for dim in group.dims}
@@ -411,13 +397,13 @@ def rooms(group: Group, tiling: FusedTiling, border: Border, undecided: frozense
             moved.add(name)
             stays = loop.dim in tiling.retain[at] and ("halo", at, loop.dim) not in undecided
             halo = needs[loop.dim].halos[at] if stays else 0
-            sides.append((needs[loop.dim].tiles[at], halo, _whole(link, name)))
+            sides.append((needs[loop.dim].tiles[at], halo, whole_rank(link, name)))
         names = [rank.producer for rank in link.readers[0].ranks if rank.producer not in moved]
-        found.append(_nested(math.prod(_whole(link, name) for name in names), sides))
+        found.append(_nested(math.prod(whole_rank(link, name) for name in names), sides))
     return found
 
 
-def _whole(link: Link, name: str) -> int:
+def whole_rank(link: Link, name: str) -> int:
     """Words along a rank from the first that any reader asks for, or that leaves, to the last, padding included."""
     ranks = [rank for reader in link.readers for rank in reader.ranks if rank.producer == name]
     ends = [rank.extent for rank in ranks if link.goes_out]
@@ -473,7 +459,8 @@ def runs(
         sums = [loop for loop in tiling.loops if layer in dims[loop.dim].summed]
         inner = {t.name: still_in(group, layer, t, tiling.loops, ordered=tiling.ordered) for t in einsum.tensors}
         fixed = _held_always(group, tiling, border, layer)
-        kinds = [needs[loop.dim].lengths[layer] for loop in outer]
+        matter = frozenset[str]().union(*(inner[n] for n in tiling.resident[layer] if not einsum.tensor(n).output))
+        kinds = [needs[loop.dim].lengths(loop.dim in matter)[layer] for loop in outer]
         base = dict(group.needed[layer])
         streamed = frozenset(
             t.name
@@ -529,11 +516,25 @@ def _with_room(
 ) -> list[Run]:
     """Parts with the storage words that others leave them, and those that they take at least."""
     lean = replace(tiling, shared=frozenset(at for at in tiling.shared if ("shared", at, "") not in undecided))
+    loose = {(r.layer, r.tensor) for at in tiling.shared - lean.shared for r in group.shared[at].readers}
+    words = [{t.name: storage_words(t, level) for t in layer.tensors} for layer in group.layers]
     resident: dict[tuple[int, str], int] = {}
-    for part in counts:
-        for name in tiling.resident[part.layer] - part.undecided:
-            words = _own_words(group, part, name, level)
-            resident[part.layer, name] = max(resident.get((part.layer, name), 0), words)
+    held: list[tuple[LayerPart, int, int, int]] = []
+    for part, count in counts.items():
+        tile, its, own, least = part.tile(group), words[part.layer], 0, 0
+        for tensor in group.layers[part.layer].tensors:
+            name = tensor.name
+            if (name in part.arriving or name in part.present) and name not in part.undecided:
+                if (part.layer, name) in loose:
+                    least += its[name] if tensor.role in level.keep else 0
+                    continue
+                taken = tensor.words(tile) * its[name]
+                own += taken
+                if name in tiling.resident[part.layer]:
+                    resident[part.layer, name] = max(resident.get((part.layer, name), 0), taken)
+            elif tensor.role in level.keep:
+                least += its[name]
+        held.append((part, count, own, least))
     always = sum(resident.values()) + border.taken
     reserved = [always] * len(group.layers)
     several = [
@@ -542,24 +543,9 @@ def _with_room(
     ]
     for at, link in enumerate(group.shared):
         reader = link.readers[0]
-        width = storage_words(group.layers[reader.layer].tensor(reader.tensor), level)
-        several.append((link, shared_room(group, lean, at), width))
+        several.append((link, shared_room(group, lean, at), words[reader.layer][reader.tensor]))
     for link, room, width in several:
         places = link.places()
         for layer in range(len(group.layers)):
             reserved[layer] += width * (room.live if places[0] <= layer <= places[-1] else room.between)
-    loose = {(r.layer, r.tensor) for at in tiling.shared - lean.shared for r in group.shared[at].readers}
-    found = []
-    for part, count in counts.items():
-        names = {n for n in (part.arriving | part.present) - part.undecided if (part.layer, n) not in loose}
-        held = sum(_own_words(group, part, name, level) for name in names)
-        others = [t for t in group.layers[part.layer].tensors if t.role in level.keep and t.name not in names]
-        least = sum(storage_words(t, level) for t in others)
-        found.append(Run(part, count, reserved[part.layer] - held, held + least))
-    return found
-
-
-def _own_words(group: Group, part: LayerPart, name: str, level: Level) -> int:
-    """Storage words of the tile that a part has of a tensor."""
-    tensor = group.layers[part.layer].tensor(name)
-    return tensor.words(part.tile(group)) * storage_words(tensor, level)
+    return [Run(part, count, reserved[part.layer] - own, own + least) for part, count, own, least in held]
