@@ -37,7 +37,6 @@ from accelsim.fusion.tiling import (
     FusedLoop,
     free_border,
     fusing_levels,
-    orders_of,
     rules_inside,
     runs,
 )
@@ -353,10 +352,15 @@ def test_limits__of_a_step_are_below_each_fused_tiling(graph: Graph, price: Pric
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
     ways, seen = Ways(tiny, graph, 1, len(graph.layers)), 0
     for step in {step for each in ways.order for step, _ in ways.steps[each]}:
-        least = search._limit(graph, ways, step)[0]
+        cost = search._cost(graph, ways, step)
+        rough = cost.value[0]
+        if cost.rough:
+            search._refine(graph, ways, step, cost)
+        least = cost.value[0]
+        assert 0 < rough <= least
         for group, border in search.groups(graph, step):
             value = fuse_group(tiny, group, border, solutions, level=1)[1]
-            assert 0 < least <= value
+            assert least <= value
             seen += value < math.inf
     assert seen > len(graph.layers)
 
@@ -560,7 +564,9 @@ def test_fuse_group__a_part_without_a_mapping_in_time_is_not_said_to_have_none(m
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
     ways = Ways(tiny, ATTENTION, 1, 3)
     (step,) = {step for step, _ in ways.steps[ways.order[0]] if len(step.places) == 3}
-    assert 0 < search._limit(ATTENTION, ways, step)[0] <= bound <= least
+    cost = search._cost(ATTENTION, ways, step)
+    search._refine(ATTENTION, ways, step, cost)
+    assert 0 < cost.value[0] <= bound <= least
     assert not solutions.impossible
 
 

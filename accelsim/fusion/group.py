@@ -151,13 +151,12 @@ def make_group(graph: Graph, places: Sequence[int]) -> Group:
         if place not in known or all(link.producer != number or link.goes_out for link in inside)
     )
     found: dict[tuple[str, ...], FusedDim] = {}
-    for number, layer in enumerate(layers if len(layers) > 1 else ()):  # the mapper finds the loops of a single one
-        for name in layer.dims:
-            for dims in _traces(layers, needed, inside, shared, (number, name)):
-                dim = _fused_dim(layers, needed, inside, ends, dims)
-                if dim is not None and dims not in found:
-                    same = sum(dims[-1] == other[-1] for other in found)
-                    found[dims] = replace(dim, name=dim.name + "'" * same)
+    several = _traces(layers, needed, inside, shared) if len(layers) > 1 else ()  # the mapper has loops of a single one
+    for dims in dict.fromkeys(several):
+        dim = _fused_dim(layers, needed, inside, ends, dims)
+        if dim is not None:
+            same = sum(dims[-1] == other[-1] for other in found)
+            found[dims] = replace(dim, name=dim.name + "'" * same)
     rules = tuple(graph.rules[place] for place in places)
     return Group(layers, tuple(places), tuple(inside), tuple(shared), tuple(found.values()), tuple(needed), rules)
 
@@ -177,11 +176,13 @@ def _word_by_word(einsum: Einsum, reader: Reader) -> bool:
 
 def _reached(many: int, links: Sequence[Link]) -> set[int]:
     """Layers that links join to the first one."""
-    found = {0} if many else set()
-    for _ in range(many):
-        for link in links:
-            if found.intersection(link.places()):
-                found.update(link.places())
+    left = [link.places() for link in links]
+    found, before = {0} if many else set[int](), -1
+    while len(found) > before:
+        before = len(found)
+        for places in left:
+            if not found.isdisjoint(places):
+                found.update(places)
     return found
 
 
@@ -204,40 +205,47 @@ def _needed(layers: Sequence[Einsum], inside: Sequence[Link]) -> tuple[list[dict
 
 
 def _traces(
-    layers: Sequence[Einsum],
-    needed: Sequence[Mapping[str, int]],
-    inside: Sequence[Link],
-    shared: Sequence[Link],
-    start: tuple[int, str],
+    layers: Sequence[Einsum], needed: Sequence[Mapping[str, int]], inside: Sequence[Link], shared: Sequence[Link]
 ) -> Iterator[tuple[str, ...]]:
-    """Follow a dimension of one layer through all links of a group, to one of each layer.
+    """Follow each dimension of each layer through all links of a group, to one of each layer.
 
     Nothing if it does not move each link inside, or a layer must have all words along it at once. Layers that nothing
     else joins are joined by what they read in common, by each such link in turn: each reader fetches one that lines up
     otherwise.
     """
-    several: list[tuple[dict[int, str], list[tuple[int, str]]]] = [({}, [start])]
-    while several:
-        dims, todo = several.pop()
-        if not _follow(layers, needed, inside, dims, todo):
-            continue
-        if len(dims) == len(layers):
-            yield tuple(dims[at] for at in range(len(layers)))
-            continue
-        for link in shared:
-            pairs = [pair for r in link.readers if r.layer in dims for pair in _in_common(link, r.layer, dims[r.layer])]
-            if any(at not in dims for at, _ in pairs):
-                several.append((dict(dims), pairs))
+    links: list[list[Link]] = [[] for _ in layers]
+    for link in inside:
+        for layer in link.places():
+            links[layer].append(link)
+    outputs = [layer.output.dims for layer in layers]
+    seen = set[tuple[int, str]]()
+    for start in ((layer, name) for layer, einsum in enumerate(layers) for name in einsum.dims):
+        several: list[tuple[dict[int, str], list[tuple[int, str]]]] = [({}, [start])] if start not in seen else []
+        while several:
+            dims, todo = several.pop()
+            follows = _follow(layers, needed, links, outputs, dims, todo)
+            if not shared:  # all that a dimension moves with leads to the same
+                seen.update(dims.items())
+            if follows and len(dims) == len(layers):
+                yield tuple(dims[at] for at in range(len(layers)))
+            elif follows:
+                for link in shared:
+                    pairs = [
+                        p for r in link.readers if r.layer in dims for p in _in_common(link, r.layer, dims[r.layer])
+                    ]
+                    if any(at not in dims for at, _ in pairs):
+                        several.append((dict(dims), pairs))
 
 
 def _follow(
     layers: Sequence[Einsum],
     needed: Sequence[Mapping[str, int]],
-    inside: Sequence[Link],
+    links: Sequence[Sequence[Link]],
+    outputs: Sequence[frozenset[str]],
     dims: dict[int, str],
     todo: list[tuple[int, str]],
 ) -> bool:
-    """Add dimensions of layers, and all that links inside join to them; whether that is possible."""
+    """Add dimensions of layers, and all that the links of each layer join to them; whether that is possible."""
     while todo:
         layer, name = todo.pop()
         if dims.get(layer, name) != name or needed[layer][name] == 1 or name in layers[layer].whole:
@@ -245,8 +253,8 @@ def _follow(
         if layer in dims:
             continue
         dims[layer] = name
-        for link in inside:
-            found = _through(layers, link, layer, name)
+        for link in links[layer]:
+            found = _through(outputs, link, layer, name)
             if found is None:
                 return False
             todo += found
@@ -278,8 +286,11 @@ def _fused_dim(
     return FusedDim(dims[-1], dims, most, bounds, ends, tuple(moves), tuple(extents), tuple(producers), summed)
 
 
-def _through(layers: Sequence[Einsum], link: Link, layer: int, name: str) -> list[tuple[int, str]] | None:
-    """Dimensions of the others that a link joins to a layer, which move with one of its own; None if it stays."""
+def _through(outputs: Sequence[frozenset[str]], link: Link, layer: int, name: str) -> list[tuple[int, str]] | None:
+    """Dimensions of the others that a link joins to a layer, which move with one of its own; None if it stays.
+
+    `outputs`: dimensions of each layer's output.
+    """
     found: list[tuple[int, str]] = []
     kind = None
     if link.producer == layer:
@@ -289,8 +300,8 @@ def _through(layers: Sequence[Einsum], link: Link, layer: int, name: str) -> lis
     for reader in link.readers:
         if reader.layer != layer:
             continue
-        mine = next((k for k, rank in enumerate(reader.ranks) if name in dict(rank.terms)), None)
-        if mine is None or kind not in (None, mine) or _mover(layers[layer], reader.ranks[mine]) != name:
+        mine = next((k for k, rank in enumerate(reader.ranks) if any(name == dim for dim, _ in rank.terms)), None)
+        if mine is None or kind not in (None, mine) or _mover(outputs[layer], reader.ranks[mine]) != name:
             return None
         kind = mine
     if kind is None:
@@ -298,16 +309,16 @@ def _through(layers: Sequence[Einsum], link: Link, layer: int, name: str) -> lis
     if link.producer is not None:
         found.append((link.producer, link.readers[0].ranks[kind].producer))
     for reader in link.readers:
-        mover = _mover(layers[reader.layer], reader.ranks[kind])
+        mover = _mover(outputs[reader.layer], reader.ranks[kind])
         if mover is None:
             return None
         found.append((reader.layer, mover))
     return found
 
 
-def _mover(layer: Einsum, rank: TiedRank) -> str | None:
+def _mover(output: frozenset[str], rank: TiedRank) -> str | None:
     """The one dimension of a reader that moves it along a rank: the others are a window. One that it sums has none."""
-    outer = [dim for dim, _ in rank.terms if dim in layer.output.dims]
+    outer = [dim for dim, _ in rank.terms if dim in output]
     if not outer and len(rank.terms) == 1:
         (dim, factor), exact = rank.terms[0], rank.box == rank.extent and not rank.before
         return dim if factor == 1 and exact else None
@@ -384,7 +395,7 @@ def demand(dim: FusedDim, steps: int, retained: tuple[bool, ...]) -> Demand:
     >>> demand(rows, 2, (False,)).runs, demand(rows, 2, (True,)).runs
     (((5, 4), (5, 4)), ((5, 4), (3, 4)))
     """
-    links, layers = len(dim.moves), len(dim.dims)
+    links, layers = len(dim.moves), len(dim.bounds)
     written = {producer: link for link, producer in enumerate(dim.producers)}
     done, before = [0] * links, [-math.inf] * links
     tiles, halos = [0] * links, [0] * links

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +25,9 @@ from accelsim.model.limits import touched_words
 
 _ROUNDED = 1 - 1e-11
 """What a sum of energies may lose by rounding."""
+
+_STATES = "out", "arriving", "present"
+"""A tensor passes the fusing level, comes there or leaves it as a whole, or is there before and after."""
 
 _Counts = npt.NDArray[np.float64]
 """Numbers for each set of fused loops."""
@@ -78,7 +80,8 @@ def _left_out(costs: _Counts, rooms: _Counts, capacity: _Counts) -> _Counts:
     order = np.argsort(-costs / rooms, axis=0, kind="stable")
     costs, rooms = np.take_along_axis(costs, order, axis=0), np.take_along_axis(rooms, order, axis=0)
     before = np.cumsum(rooms, axis=0) - rooms
-    return (costs * (1 - np.clip((capacity - before) / rooms, 0.0, 1.0))).sum(axis=0)
+    left: _Counts = (costs * (1 - np.clip((capacity - before) / rooms, 0.0, 1.0))).sum(axis=0)
+    return left
 
 
 def _loop_sets(group: Group) -> npt.NDArray[np.int64]:
@@ -105,36 +108,71 @@ def _is_same(group: Group, one: FusedDim, other: FusedDim) -> bool:
     return True
 
 
-@dataclass(slots=True)
 class _Demands:
-    """Of each fused dimension, for each set of loops: runs of each layer, its longest one, tiles of each link.
+    """What the layers of a group run, touch and hold at least, for each set of its fused loops.
 
-    `least`: points that each layer runs along its dimensions, all steps together, however they are cut.
+    Attributes
+    ----------
+    steps : array
+        A row for each set of fused loops, a column for each dimension.
+    least : list of dict
+        Points that each layer runs along its dimensions, all steps together, however they are cut.
     """
 
-    runs: list[list[_Counts]]
-    longest: list[list[_Counts]]
-    tiles: list[list[_Counts]]
-    least: list[dict[str, int]]
+    def __init__(self, group: Group) -> None:
+        self.group, self.steps = group, _loop_sets(group)
+        self.least = [dict(needed) for needed in group.needed]
+        self._runs: list[list[_Counts]] = []  # of each dimension for each layer, with its longest one
+        self._longest: list[list[_Counts]] = []
+        self._tiles: list[list[_Counts]] = []  # of each dimension for each link
+        self._tensors: dict[tuple[int, str], tuple[float, _Counts, _Counts | float]] = {}
+        for d, dim in enumerate(group.dims):
+            sides = divisors(dim.most)
+            at = np.searchsorted(sides, self.steps[:, d])
+            nameless = replace(dim, name="", dims=())  # rows as columns
+            several = [demand(nameless, n, (True,) * len(dim.moves)) for n in sides]
+            runs = [np.array(each.runs) for each in several]  # steps x layers
+            self._runs.append(list(np.array([(each > 0).sum(axis=0) for each in runs], np.float64)[at].T))
+            self._longest.append(list(np.array([each.max(axis=0) for each in runs], np.float64)[at].T))
+            tiles = np.array([each.tiles for each in several], np.float64).reshape(len(sides), len(dim.moves))
+            self._tiles.append(list(tiles[at].T))
+            for least, name, points in zip(self.least, dim.dims, runs[-1].sum(axis=0).tolist(), strict=True):
+                least[name] = min(least[name], points)
 
+    def of(self, layer: int, tensor: Tensor) -> tuple[float, _Counts, _Counts | float]:
+        """Of a tensor different words, how often they come again where it does not stay, and words of its tile."""
+        key = layer, tensor.name
+        if key not in self._tensors:
+            einsum = replace(self.group.layers[layer], dims=self.least[layer], unpadded=None)
+            touched = float(touched_words(einsum, tensor))
+            self._tensors[key] = touched, self._times(layer, tensor) - 1, self._tile(layer, tensor)
+        return self._tensors[key]
 
-def _demands(group: Group, steps: npt.NDArray[np.int64]) -> _Demands:
-    found = _Demands([], [], [], [dict(needed) for needed in group.needed])
-    for d, dim in enumerate(group.dims):
-        sides = divisors(dim.most)
-        at = np.searchsorted(sides, steps[:, d])
-        several = [demand(dim, n, (True,) * len(dim.moves)) for n in sides]
-        layers, links = range(len(dim.dims)), range(len(dim.moves))
-        found.runs.append([_chosen([sum(run[k] > 0 for run in each.runs) for each in several], at) for k in layers])
-        found.longest.append([_chosen([max(run[k] for run in each.runs) for each in several], at) for k in layers])
-        found.tiles.append([_chosen([each.tiles[k] for each in several], at) for k in links])
-        for k, name in enumerate(dim.dims):
-            found.least[k][name] = min(found.least[k][name], sum(run[k] for run in several[-1].runs))
-    return found
+    def _times(self, layer: int, tensor: Tensor) -> _Counts:
+        """How often the tile of a tensor is asked for, over the fused loops that leave it in place."""
+        found = np.ones(len(self.steps))
+        for dim, runs in zip(self.group.dims, self._runs, strict=True):
+            if layer not in dim.summed and dim.dims[layer] not in tensor.dims:
+                found = found * runs[layer]
+        return found
 
+    def _tile(self, layer: int, tensor: Tensor) -> _Counts | float:
+        """Words of the largest tile of a tensor, in its box."""
+        sizes: dict[str, Any] = dict(self.group.needed[layer])
+        for dim, longest in zip(self.group.dims, self._longest, strict=True):
+            sizes[dim.dims[layer]] = np.minimum(sizes[dim.dims[layer]], longest[layer])
+        return math.prod((1 + sum(f * (sizes[name] - 1.0) for name, f in rank) for rank in tensor.ranks), start=1.0)
 
-def _chosen(values: Sequence[int], at: npt.NDArray[np.int64]) -> _Counts:
-    return np.array(values, np.float64)[at]
+    def link(self, number: int) -> _Counts | float:
+        """Words of a link's largest tile: whole ranks where no fused loop moves it."""
+        link = self.group.inside[number]
+        sizes: dict[str, Any] = {
+            rank.producer: float(whole_rank(link, rank.producer)) for rank in link.readers[0].ranks
+        }
+        for dim, tiles in zip(self.group.dims, self._tiles, strict=True):
+            name = dim.dims[link.producer or 0]
+            sizes[name] = np.minimum(sizes[name], tiles[number])
+        return math.prod(sizes.values(), start=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,90 +208,76 @@ def _constants(solutions: Solutions, einsum: Einsum, level: int) -> _Constants:
         both, read, written, one_port = (per / rate if rate else 0.0 for rate, per in plain.port)
         ports = max(both, one_port), read, written
         solutions.constants[key] = _Constants(plain.each - sum(plain.asks), plain.cycles, plain.leak, ports, tensors)
-    return solutions.constants[key]
+    known: _Constants = solutions.constants[key]
+    return known
 
 
-def loop_limits(solutions: Solutions, group: Group, border: Border, level: int) -> LoopLimits:
-    """Limits of a group at a level with a border, whatever room whole tensors take there."""
-    key = id(group), border.present, border.staying, border.leaving, level
+def loop_limits(
+    solutions: Solutions, group: Group, border: Border, level: int, loose: frozenset[tuple[int, str]] = frozenset()
+) -> LoopLimits:
+    """Limits of a group at a level with a border, whatever room whole tensors take there.
+
+    `loose`: tensors, by layer and name, that may lie there as a whole or not.
+    """
+    key = id(group), border.present, border.staying, border.leaving, level, loose
     if key not in solutions.loops:
-        solutions.loops[key] = _loop_limits(solutions, group, border, level)
-    return solutions.loops[key]
+        solutions.loops[key] = _loop_limits(solutions, group, border, level, loose)
+    known: LoopLimits = solutions.loops[key]
+    return known
 
 
-def _loop_limits(solutions: Solutions, group: Group, border: Border, level: int) -> LoopLimits:
-    at, steps = solutions.architecture.levels[level], _loop_sets(group)
-    needs, none = _demands(group, steps), np.zeros(len(steps))
+def _loop_limits(
+    solutions: Solutions, group: Group, border: Border, level: int, loose: frozenset[tuple[int, str]]
+) -> LoopLimits:
+    if id(group) not in solutions.loops:
+        solutions.loops[id(group)] = _Demands(group)
+    at, needs = solutions.architecture.levels[level], solutions.loops[id(group)]
+    none = np.zeros(len(needs.steps))
     rooms = [none] * len(group.layers)
     for number, link in enumerate(group.inside):
         if link.producer not in border.staying:
-            tile = _link_tile(group, number, needs) * storage_words(group.layers[link.producer or 0].output, at)
+            tile = needs.link(number) * storage_words(group.layers[link.producer or 0].output, at)
             for layer in link.places():
                 rooms[layer] = rooms[layer] + tile
     energy, cycles, words, leak, port = none, none, none, math.inf, math.inf
     more: list[tuple[_Counts, ...]] = []
     for layer, einsum in enumerate(group.layers):
-        least = replace(einsum, dims=needs.least[layer], unpadded=None)
-        its, held = _constants(solutions, einsum, level), _held(group, border, layer)
-        moved = [none, none]  # read, written
-        energy = energy + least.macs * its.mac
+        macs = math.prod(needs.least[layer].values())
+        its, held = _constants(solutions, einsum, level), _held(group, border, layer, loose)
+        moved, pj = [0.0, 0.0], macs * its.mac  # words read, written; energy
+        moved_again, pj_again = none, none
         for tensor in einsum.tensors:
             known, stays = its.tensors[tensor.name], may_stay(group, border, layer, tensor, at)
-            states = [each for each in held.get(tensor.name, ("out", "arriving")) if each in known]
-            touched = float(touched_words(least, tensor))
-            again = none if tensor.name in held else touched * (_times(group, layer, tensor, needs, none) - 1)
+            states = [each for each in held.get(tensor.name, ("out", "arriving")) if each in known] or ["out"]
+            touched, again, tile = needs.of(layer, tensor)
             back, out = known["present" if stays else "out"], known["out"]
-            asks = min(known[each][0] for each in (*states, *(("present",) if stays else ())))
-            pj, units = (min(known[each][kind] for each in states) for kind in (1, 2))
-            energy = energy + least.macs * asks + touched * pj + again * back[1]
-            moved[tensor.output] = moved[tensor.output] + touched * units + again * back[2]
-            if stays and again.any():
-                tile = _tile(group, layer, tensor, needs) * storage_words(tensor, at)
-                more.append((again * max(0.0, out[1] - back[1]), again * max(0.0, out[2] - back[2]), none + tile))
+            pj += macs * min(known[each][0] for each in (*states, *(("present",) if stays else ())))
+            pj += touched * min(known[each][1] for each in states)
+            moved[tensor.output] += touched * min(known[each][2] for each in states)
+            if tensor.name in held or not again.any():
+                continue
+            pj_again, moved_again = pj_again + again * (touched * back[1]), moved_again + again * (touched * back[2])
+            if stays:
+                dearer = [touched * max(0.0, out[kind] - back[kind]) for kind in (1, 2)]
+                more.append((again * dearer[0], again * dearer[1], none + tile * storage_words(tensor, at)))
         both, read, written = its.ports
-        its_cycles = [least.macs * its.cycles + none, sum(moved) * both, moved[0] * read, moved[1] * written]
-        cycles, words = cycles + np.max(its_cycles, axis=0), words + sum(moved)
+        least = max(macs * its.cycles, moved[0] * read, moved[1] * written)
+        cycles = cycles + np.maximum(least, (sum(moved) + moved_again) * both)
+        energy, words = energy + (pj + pj_again), words + (sum(moved) + moved_again)
         leak, port = min(leak, its.leak), min(port, both)
-    several = [np.array([each[kind] for each in more]).reshape(len(more), len(steps)) for kind in range(3)]
-    return LoopLimits(group, steps, energy, cycles, words, np.max(rooms, axis=0), *several, leak, port)
+    shape = len(more), len(none)
+    more_energy, more_words, taken = (np.array([each[kind] for each in more]).reshape(shape) for kind in range(3))
+    room: _Counts = np.max(rooms, axis=0)
+    return LoopLimits(group, needs.steps, energy, cycles, words, room, more_energy, more_words, taken, leak, port)
 
 
-def _held(group: Group, border: Border, layer: int) -> dict[str, tuple[str, ...]]:
+def _held(group: Group, border: Border, layer: int, loose: frozenset[tuple[int, str]]) -> dict[str, tuple[str, ...]]:
     """States of those tensors of a layer that do not pass the fusing level by themselves."""
-    output = group.layers[layer].output.name
-    any_of = "out", "arriving", "present"
-    found: dict[str, tuple[str, ...]] = {
-        r.tensor: any_of for link in group.shared for r in link.readers if r.layer == layer
-    }
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(
+        (r.tensor for link in group.shared for r in link.readers if r.layer == layer), _STATES
+    )
     found |= {name: ("present",) for _, name in group.read(layer)}
     found |= {name: ("present",) for at, name in border.present if at == layer}
     if group.written(layer) is not None or layer in border.staying:
-        found[output] = ("arriving",) if layer in border.leaving else ("present",)
-    return found
-
-
-def _times(group: Group, layer: int, tensor: Tensor, needs: _Demands, none: _Counts) -> _Counts:
-    """How often the tile of a tensor is asked for again, over the fused loops that leave it in place."""
-    found = none + 1
-    for dim, runs in zip(group.dims, needs.runs, strict=True):
-        if layer not in dim.summed and dim.dims[layer] not in tensor.dims:
-            found = found * runs[layer]
-    return found
-
-
-def _tile(group: Group, layer: int, tensor: Tensor, needs: _Demands) -> _Counts | float:
-    """Words of the largest tile of a tensor, in its box."""
-    sizes: dict[str, Any] = dict(group.needed[layer])
-    for dim, longest in zip(group.dims, needs.longest, strict=True):
-        sizes[dim.dims[layer]] = np.minimum(sizes[dim.dims[layer]], longest[layer])
-    return math.prod((1 + sum(f * (sizes[name] - 1.0) for name, f in rank) for rank in tensor.ranks), start=1.0)
-
-
-def _link_tile(group: Group, number: int, needs: _Demands) -> _Counts | float:
-    """Words of a link's largest tile: whole ranks where no fused loop moves it."""
-    link = group.inside[number]
-    sizes: dict[str, Any] = {rank.producer: float(whole_rank(link, rank.producer)) for rank in link.readers[0].ranks}
-    for dim, tiles in zip(group.dims, needs.tiles, strict=True):
-        name = dim.dims[link.producer or 0]
-        sizes[name] = np.minimum(sizes[name], tiles[number])
-    return math.prod(sizes.values(), start=1.0)
+        found[group.layers[layer].output.name] = ("arriving",) if layer in border.leaving else ("present",)
+    return found | {name: _STATES for at, name in loose if at == layer}

@@ -16,7 +16,7 @@ from accelsim.fusion.graph import Graph, find_graphs, named_graph, put_together
 from accelsim.fusion.group import Group, make_group
 from accelsim.fusion.limits import loop_limits
 from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, Solutions
-from accelsim.fusion.paths import GroupStep, State, Ways
+from accelsim.fusion.paths import GroupStep, Ways
 from accelsim.fusion.result import (
     CYCLES,
     ENERGY,
@@ -32,7 +32,7 @@ from accelsim.fusion.result import (
     sum_totals,
 )
 from accelsim.fusion.search import fuse_group
-from accelsim.fusion.tiling import Border, fusing_levels, unfit
+from accelsim.fusion.tiling import Border, free_border, fusing_levels, unfit
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.errors import AccelsimError
@@ -47,7 +47,7 @@ from accelsim.search.stopping import Budget, OnProgress, Progress, asked, heedin
 
 SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
-SIZES = (1, 2, 3, 5)
+SIZES = (1, 2, 3, 5, 8, 13, 21, 34)
 """Layers of the groups that are looked at first: the answer is there early, and more layers only make it better."""
 _ROUNDED = 1 - 1e-11
 """What a sum of energies may lose by rounding."""
@@ -76,13 +76,14 @@ class _UnfusedLayer:
 class _StepCost:
     """A step at a price: its value, a lower limit until `segment` is known, and what it does not fall below.
 
-    `stuck`: no search says more of it.
+    `stuck`: no search says more of it. `rough`: the limit is that of its group.
     """
 
     value: Value
     bound: float
     segment: Segment | None = None
     stuck: bool = False
+    rough: bool = False
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ class NetworkSearch:
     ways: dict[tuple[int, int | None, int], Ways] = field(default_factory=dict)  # by graph, level and layers of a group
     costs: dict[tuple[int, int | None, Price, GroupStep], _StepCost] = field(default_factory=dict)
     known: dict[tuple[int, tuple[int, ...]], Group] = field(default_factory=dict)  # by graph and order of layers
-    levels: dict[int, dict[str, int] | str] = field(default_factory=dict)  # that can fuse a group, or why none can
+    rough: dict[tuple[int, int, Price, tuple[int, ...]], Value] = field(default_factory=dict)  # limits of groups
     most: int = 1  # layers that a group has at most at present
     waiting: int = 0  # layers that are still to be mapped by themselves
     late: bool = False
@@ -135,19 +136,26 @@ class NetworkSearch:
         if key not in self.ways:
             self.ways[key] = Ways(self.architecture, graph, level, self.most)
         ways = self.ways[key]
-        costs = {step: self._cost(graph, ways, step) for each in ways.order for step, _ in ways.steps[each]}
+        costs = [self._cost(graph, ways, step) for step in ways.every]
+        sure, sure_value = ways.shortest([NOTHING if cost.segment is None else cost.value for cost in costs])
         while True:
-            sure = _shortest(ways, {step: cost.value for step, cost in costs.items() if cost.segment is not None})
-            open_steps = {step: cost.value for step, cost in costs.items() if not (cost.stuck and cost.segment is None)}
-            path = _shortest(ways, open_steps)
-            unsolved = [step for step in path.steps if costs[step].segment is None]
-            if not unsolved or path.value >= (sure.value[0] * _ROUNDED, 0.0):
+            open_costs = [NOTHING if cost.stuck and cost.segment is None else cost.value for cost in costs]
+            path, value = ways.shortest(open_costs)
+            unsolved = [at for at in path if costs[at].segment is None]
+            if not unsolved or value >= (sure_value[0] * _ROUNDED, 0.0):
                 break
-            step = max(unsolved, key=lambda step: len(step.places))
-            below = sure.value[0] - (path.value[0] - costs[step].value[0])
-            self._solve(graph, ways, step, below, costs[step])
-        bound = _shortest(ways, {step: (cost.bound, 0.0) for step, cost in costs.items()}).value[0]
-        return tuple(segment for step in sure.steps if (segment := costs[step].segment) is not None), bound
+            if any(costs[at].rough for at in unsolved):
+                for at in ways.below(open_costs, sure_value[0]):
+                    if costs[at].rough:
+                        self._refine(graph, ways, ways.every[at], costs[at])
+                continue
+            step = max(unsolved, key=lambda at: len(ways.every[at].places))
+            below = sure_value[0] - (value[0] - costs[step].value[0])
+            self._solve(graph, ways, ways.every[step], below, costs[step])
+            if costs[step].segment is not None:
+                sure, sure_value = ways.shortest([NOTHING if cost.segment is None else cost.value for cost in costs])
+        _, bound = ways.shortest([(cost.bound, 0.0) for cost in costs])
+        return tuple(segment for at in sure if (segment := costs[at].segment) is not None), bound[0]
 
     def _cost(self, graph: Graph, ways: Ways, step: GroupStep) -> _StepCost:
         """What is known of a step at the present price."""
@@ -156,22 +164,44 @@ class NetworkSearch:
         if key not in self.costs:
             if step.plain:
                 return self.alone(graph.layers[step.places[0]]).cost(graph.layers[step.places[0]], price)
-            least = self._limit(graph, ways, step)
-            self.costs[key] = _StepCost(least, least[0], stuck=least == NOTHING)
+            least = self._rough(graph, ways, step)
+            self.costs[key] = _StepCost(least, least[0], stuck=least == NOTHING, rough=True)
         return self.costs[key]
 
-    def _limit(self, graph: Graph, ways: Ways, step: GroupStep) -> Value:
-        """Value that no fused tiling of a step falls below; infinite where its level cannot keep a link inside."""
-        group, border = next(self.groups(graph, step))
+    def _rough(self, graph: Graph, ways: Ways, step: GroupStep) -> Value:
+        """Value that a step does not fall below whatever lies in the fusing level; infinite if that cannot fuse it."""
         level, solutions = ways.level, self.solutions
         assert level is not None
-        if id(group) not in self.levels:
-            self.levels[id(group)] = fusing_levels(self.architecture, group)
-        levels = self.levels[id(group)]
-        if isinstance(levels, str) or level not in levels.values():
-            return NOTHING
-        room = self.architecture.levels[level].rooms.get("", 0) - border.taken
-        return min(loop_limits(solutions, group, border, level).values(solutions, room))
+        key = id(graph), level, solutions.price, step.places
+        if key not in self.rough:
+            group, _ = next(self.groups(graph, step))
+            levels = fusing_levels(self.architecture, group)
+            self.rough[key] = NOTHING
+            if not isinstance(levels, str) and level in levels.values():
+                at = {place: number for number, place in enumerate(group.places)}
+                links = [link for link in graph.links if link.producer is not None]
+                later = {at[link.producer] for link in links if link.producer in at
+                         and any(r.layer not in at for r in link.readers)}  # fmt: skip
+                loose = {(number, group.layers[number].output.name) for number in later}
+                loose |= {(at[r.layer], r.tensor) for link in links if link.producer not in at
+                          for r in link.readers if r.layer in at}  # fmt: skip
+                border = Border(staying=frozenset(later), leaving=free_border(group).leaving - later)
+                limits = loop_limits(solutions, group, border, level, frozenset(loose))
+                self.rough[key] = min(limits.values(solutions, self.room(level)))
+        return self.rough[key]
+
+    def _refine(self, graph: Graph, ways: Ways, step: GroupStep, cost: _StepCost) -> None:
+        """Raise the limit of a step to one with what lies in the fusing level."""
+        group, border = next(self.groups(graph, step))
+        assert ways.level is not None
+        limits = loop_limits(self.solutions, group, border, ways.level)
+        least = min(limits.values(self.solutions, self.room(ways.level) - border.taken))
+        cost.value, cost.rough = max(cost.value, least), False
+        cost.bound, cost.stuck = cost.value[0], cost.value == NOTHING
+
+    def room(self, level: int) -> int:
+        """Storage words of a level."""
+        return self.architecture.levels[level].rooms.get("", 0)
 
     def groups(self, graph: Graph, step: GroupStep) -> Iterator[tuple[Group, Border]]:
         """The group of a step in each order in which it may run."""
@@ -294,38 +324,6 @@ class NetworkSearch:
         if end is None:
             return None
         return Budget(seconds=max(LEAST_SECONDS, (end - time.monotonic()) / (self.waiting + 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """Steps through a graph, and their value."""
-
-    steps: tuple[GroupStep, ...]
-    value: Value
-
-
-def _shortest(ways: Ways, costs: Mapping[GroupStep, Value]) -> _Path:
-    """The cheapest way through a graph, over steps that have a cost."""
-    best: dict[State, tuple[Value, tuple[State, GroupStep] | None]] = {ways.order[0]: ((0.0, 0.0), None)}
-    for state in ways.order:
-        if state not in best:
-            continue
-        (first, second), _ = best[state]
-        for step, after in ways.steps[state]:
-            cost = costs.get(step)
-            if cost is None or cost[0] == math.inf:
-                continue
-            value = first + cost[0], second + cost[1]
-            if after not in best or value < best[after][0]:
-                best[after] = value, (state, step)
-    if ways.end not in best:
-        return _Path((), NOTHING)
-    steps: list[GroupStep] = []
-    at = ways.end
-    while (came := best[at][1]) is not None:
-        at, step = came
-        steps.insert(0, step)
-    return _Path(tuple(steps), best[ways.end][0])
 
 
 def sum_segments(segments: Sequence[Segment], price: Price) -> Value:

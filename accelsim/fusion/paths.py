@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from accelsim.fusion.graph import Graph
 from accelsim.fusion.group import joined_by
+from accelsim.fusion.result import NOTHING, Value
 from accelsim.fusion.tiling import Border, storage_words, unfit
 from accelsim.inputs.architecture import Architecture
 
@@ -89,6 +90,9 @@ class Ways:
     longest: int
     steps: dict[State, list[tuple[GroupStep, State]]] = field(default_factory=dict)
     order: list[State] = field(default_factory=list)  # so that each step leads to a later one
+    every: list[GroupStep] = field(default_factory=list)  # different steps
+    edges: list[list[tuple[int, int]]] = field(default_factory=list)  # from each state: which step, to which state
+    next: dict[frozenset[int], list[tuple[int, ...]]] = field(default_factory=dict)  # groups that may run after some
 
     def __post_init__(self) -> None:
         start = State(frozenset(), frozenset(), frozenset())
@@ -103,10 +107,47 @@ class Ways:
                         known.add(after)
                         todo.append(after)
 
-    @property
-    def end(self) -> State:
-        """The state after all layers."""
-        return self.order[-1]
+        states = {state: number for number, state in enumerate(self.order)}
+        numbers: dict[GroupStep, int] = {}
+        for state in self.order:
+            pairs = self.steps[state]
+            self.edges.append([(numbers.setdefault(step, len(numbers)), states[after]) for step, after in pairs])
+        self.every = list(numbers)
+
+    def shortest(self, costs: Sequence[Value]) -> tuple[list[int], Value]:
+        """The cheapest way through the graph, given the cost of each step, and its value; none if none has a value."""
+        best: list[Value] = [NOTHING] * len(self.edges)
+        came: list[tuple[int, int]] = [(0, 0)] * len(self.edges)
+        best[0] = 0.0, 0.0
+        for state, pairs in enumerate(self.edges):
+            first, second = best[state]
+            for step, after in pairs if first < math.inf else ():
+                cost = costs[step]
+                value = first + cost[0]
+                if value < best[after][0] or (value == best[after][0] and second + cost[1] < best[after][1]):
+                    best[after], came[after] = (value, second + cost[1]), (state, step)
+        at, steps = len(best) - 1, list[int]()
+        while at and best[-1] < NOTHING:
+            at, step = came[at]
+            steps.insert(0, step)
+        return steps, best[-1]
+
+    def below(self, costs: Sequence[Value], value: float) -> set[int]:
+        """Steps of all ways that cost less than a value."""
+        before, after = [math.inf] * len(self.edges), [math.inf] * len(self.edges)
+        before[0] = after[-1] = 0.0
+        for state, pairs in enumerate(self.edges):
+            for step, to in pairs:
+                before[to] = min(before[to], before[state] + costs[step][0])
+        for state in range(len(self.edges) - 1, -1, -1):
+            for step, to in self.edges[state]:
+                after[state] = min(after[state], costs[step][0] + after[to])
+        return {
+            step
+            for state, pairs in enumerate(self.edges)
+            for step, to in pairs
+            if before[state] + costs[step][0] + after[to] < value
+        }
 
     def words(self, link: int) -> int:
         """Storage words of the fusing level that a whole link takes, padding of its readers included."""
@@ -137,7 +178,9 @@ class Ways:
 
     def _from(self, state: State) -> Iterator[tuple[GroupStep, State]]:
         """All steps from a state."""
-        for places in self._groups(state.done):
+        if state.done not in self.next:
+            self.next[state.done] = list(self._groups(state.done))
+        for places in self.next[state.done]:
             yield from self._with_borders(state, places)
 
     def _groups(self, done: frozenset[int]) -> Iterator[tuple[int, ...]]:
