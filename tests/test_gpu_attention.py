@@ -29,7 +29,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu
 from accelsim.gpu.fitted import gone, shapes_of, shipped, time_kernels
 from accelsim.gpu.kernel import FUSED
-from accelsim.gpu.network import attention_pairs, network_kernels, product_of
+from accelsim.gpu.network import attention_pairs, network_kernels, products_of
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 from validation import kernels
@@ -181,20 +181,20 @@ def test_shapes__refuse_what_is_none():
 )
 def test_attention_pairs__of_networks(name, count):
     workload = load_workload(name)
-    products = [product_of(layer) for layer in workload.layers]
-    found = attention_pairs(workload.layers, products, workload.edges)
-    pairs = [(workload.layers[a].name, workload.layers[b].name) for a, b in found.items()]
+    layers, products, _ = products_of(workload)
+    found = attention_pairs(layers, products, workload.edges)
+    pairs = [(layers[a].name, layers[b].name) for a, b in found.items()]
     assert pairs == [("attention_scores", "attention_context")] * count
 
 
 def test_network_kernels__attention_is_one_kernel_with_the_operations_of_both():
     """Of 2,048 tokens a causal kernel has the lower half with its diagonal, 2,049 of 4,096 pairs."""
     workload = load_workload("llama")
-    products = [product_of(layer) for layer in workload.layers]
+    layers, products, _ = products_of(workload)
     mode = mode_of(H100, "bf16")
 
     def kernels(attention):
-        found = network_kernels(H100, workload.layers, products, workload.edges, "bf16", mode, attention=attention)
+        found = network_kernels(H100, layers, products, workload.edges, "bf16", mode, attention=attention)
         return {kernel.name: kernel for kernel, _ in found}
 
     apart, full, causal = kernels("apart"), kernels("full"), kernels("causal")
