@@ -12,7 +12,7 @@ from accelsim.fusion.graph import find_graphs
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints_reader import load_constraints
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
-from accelsim.inputs.workload import sliced
+from accelsim.inputs.workload import sliced, without_other_operations
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
@@ -40,8 +40,8 @@ def layers(name: str, **overrides: int):
 
 def macs(name: str, **overrides: int) -> int:
     """Multiply-accumulates of products; points of other operations are none."""
-    every = layers(name, **overrides)
-    return sum(layer.macs * layer.repeat for layer in every if layer.operation == "multiply_add")
+    products = [layer for layer in layers(name, **overrides) if layer.operation == "multiply_add"]
+    return sum(layer.macs * layer.repeat for layer in products)
 
 
 @pytest.mark.parametrize("path", WORKLOADS, ids=stem)
@@ -123,7 +123,8 @@ def test_energy_tables__every_entry_has_energies_and_a_source(path):
 def test_pairs__one_word_of_each_tensor_fits(machine, workload):
     """With all loops at the first level every tile is one element; and no count can pass 2**62, or `encode` refuses."""
     architecture = load_architecture(machine)
-    for layer in (sliced(layer, architecture.slices) for layer in load_workload(workload).layers):
+    products, _ = without_other_operations(load_workload(workload))
+    for layer in (sliced(layer, architecture.slices) for layer in products.layers):
         levels = [LevelMapping(architecture.levels[0].name, tuple(Loop(dim, n) for dim, n in layer.dims.items()))]
         levels += [LevelMapping(level.name) for level in architecture.levels[1:]]
         kept = [
