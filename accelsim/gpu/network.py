@@ -339,7 +339,7 @@ def memory_of(gpu: Gpu, layers: Sequence[Einsum], number_format: str) -> Memory:
 
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> from accelsim.inputs.workload_reader import load_workload
-    >>> layers = [einsum for einsum in load_workload("llama_decode").layers]
+    >>> layers, *_ = products_of(load_workload("llama_decode"))
     >>> found = memory_of(load_gpu("h100"), layers, "bf16")
     >>> f"{found.weights / 1e9:.1f} GB of weights, {found.cache / 1e6:.0f} MB of cache"
     '15.0 GB of weights, 268 MB of cache'
