@@ -177,7 +177,8 @@ def test_shapes__refuse_what_is_none():
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("llama", 1), ("llama_decode", 1), ("bert_base", 1), ("gpt2", 1), ("vit", 1), ("resnet50", 0)]
+    ("name", "count"),
+    [("llama", 1), ("llama_decode", 1), ("bert_base", 1), ("gpt2", 1), ("vit", 1), ("resnet50", 0)],
 )
 def test_attention_pairs__of_networks(name, count):
     workload = load_workload(name)
@@ -206,6 +207,13 @@ def test_network_kernels__attention_is_one_kernel_with_the_operations_of_both():
     assert fused.dram_bytes < 0.2 * sum(kernel.dram_bytes for kernel in both)
     assert fused.schedule == FUSED
     assert set(full) - set(apart) == {fused.name}
+
+
+def test_map__of_attention_alone_is_one_kernel(capsys):
+    assert cli.main(["map", "h100_sxm", "attention"]) == 0
+    out, err = capsys.readouterr()
+    assert "scores + context" in out
+    assert err == "left out of the total: softmax: softmax; that is not a GEMM\n"
 
 
 def test_map__prints_attention_as_one_kernel_unless_asked(capsys):

@@ -200,8 +200,8 @@ def network_kernels(
     pairs = attention_pairs(layers, products, edges) if attention != "apart" and can_fuse(gpu, number_format) else {}
     ends = {then: at for at, then in pairs.items()}
     alone = [at for at in range(len(layers)) if at not in pairs and at not in ends]
-    gemms = gemms_of([products[at] for at in alone])
-    found = best_kernels(gpu, [layers[at].name for at in alone], gemms, number_format, mode, setup)
+    names, some = [layers[at].name for at in alone], [products[at] for at in alone]
+    found = best_kernels(gpu, names, gemms_of(some), number_format, mode, setup) if alone else []
     kernels = dict(zip(alone, found, strict=True))
     for then, at in ends.items():
         both = (layers[at].name, layers[then].name)
