@@ -21,7 +21,7 @@ from accelsim.gpu.catalogue import load_gpu, table_of
 from accelsim.gpu.constants import common_constants
 from accelsim.gpu.gemms import Gemms, Setup
 from accelsim.gpu.kernel import best_kernels, tile_efficiency, time_operators, wave_efficiency
-from accelsim.gpu.network import gemms_of, product_of
+from accelsim.gpu.network import gemms_of, products_of
 from accelsim.gpu.profiles import read_profile
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
@@ -364,8 +364,8 @@ def test_advise__compares_other_sizes_and_formats_with_the_same_schedules():
 @pytest.mark.parametrize("network", ["resnet50", "bert_base"])
 def test_plot_roofline__names_points_without_overprinting(network):
     gpu = load_gpu("h100_sxm")
-    layers = load_workload(network).layers
-    gemms = gemms_of([product_of(einsum) for einsum in layers])
+    layers, products, _ = products_of(load_workload(network))
+    gemms = gemms_of(products)
     kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, "fp16", mode_of(gpu, "fp16"))
     found = points(gpu, kernels)
     ax = plot_roofline(gpu, "fp16", ridges(gpu, "fp16"), found)

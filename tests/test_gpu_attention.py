@@ -29,7 +29,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu
 from accelsim.gpu.fitted import gone, shapes_of, shipped, time_kernels
 from accelsim.gpu.kernel import FUSED
-from accelsim.gpu.network import attention_pairs, network_kernels, product_of
+from accelsim.gpu.network import attention_pairs, network_kernels, products_of
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.workload_reader import load_workload
 from validation import kernels
@@ -177,24 +177,25 @@ def test_shapes__refuse_what_is_none():
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("llama", 1), ("llama_decode", 1), ("bert_base", 1), ("gpt2", 1), ("vit", 1), ("resnet50", 0)]
+    ("name", "count"),
+    [("llama", 1), ("llama_decode", 1), ("bert_base", 1), ("gpt2", 1), ("vit", 1), ("resnet50", 0)],
 )
 def test_attention_pairs__of_networks(name, count):
     workload = load_workload(name)
-    products = [product_of(layer) for layer in workload.layers]
-    found = attention_pairs(workload.layers, products, workload.edges)
-    pairs = [(workload.layers[a].name, workload.layers[b].name) for a, b in found.items()]
+    layers, products, _ = products_of(workload)
+    found = attention_pairs(layers, products, workload.edges)
+    pairs = [(layers[a].name, layers[b].name) for a, b in found.items()]
     assert pairs == [("attention_scores", "attention_context")] * count
 
 
 def test_network_kernels__attention_is_one_kernel_with_the_operations_of_both():
     """Of 2,048 tokens a causal kernel has the lower half with its diagonal, 2,049 of 4,096 pairs."""
     workload = load_workload("llama")
-    products = [product_of(layer) for layer in workload.layers]
+    layers, products, _ = products_of(workload)
     mode = mode_of(H100, "bf16")
 
     def kernels(attention):
-        found = network_kernels(H100, workload.layers, products, workload.edges, "bf16", mode, attention=attention)
+        found = network_kernels(H100, layers, products, workload.edges, "bf16", mode, attention=attention)
         return {kernel.name: kernel for kernel, _ in found}
 
     apart, full, causal = kernels("apart"), kernels("full"), kernels("causal")
@@ -206,6 +207,13 @@ def test_network_kernels__attention_is_one_kernel_with_the_operations_of_both():
     assert fused.dram_bytes < 0.2 * sum(kernel.dram_bytes for kernel in both)
     assert fused.schedule == FUSED
     assert set(full) - set(apart) == {fused.name}
+
+
+def test_map__of_attention_alone_is_one_kernel(capsys):
+    assert cli.main(["map", "h100_sxm", "attention"]) == 0
+    out, err = capsys.readouterr()
+    assert "scores + context" in out
+    assert err == "left out of the total: softmax: softmax; that is not a GEMM\n"
 
 
 def test_map__prints_attention_as_one_kernel_unless_asked(capsys):

@@ -21,7 +21,7 @@ from accelsim.gpu.kernel import best_kernels, time_operators
 from accelsim.gpu.network import format_of_operands, gemms_of, memory_of, product_of, products_of, turned
 from accelsim.gpu.work import serving_mode
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.inputs.workload import Einsum, Tensor, without_other_operations
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.show.report.gpu import kernel_report
 from accelsim.show.table import print_parts
@@ -131,7 +131,7 @@ def test_report__says_what_of_the_traffic_l2_holds():
 
 @pytest.mark.parametrize("name", ["conv", "gemm", "batched_gemm", "depthwise", "bert_base", "resnet50", "alexnet"])
 def test_product_of__keeps_every_multiply_add(name):
-    for einsum in load_workload(name).layers:
+    for einsum in without_other_operations(load_workload(name))[0].layers:
         for training_pass in PASSES:
             product = product_of(einsum, training_pass)
             macs = product.m * product.n * product.k * product.batch
@@ -165,7 +165,7 @@ def test_product_of__gradients_of_inputs_are_aligned_and_cost_as_much_as_the_for
 def test_products_of__leave_out_the_gradient_of_the_data():
     """No step computes that of images; an embedding is trained with the gradient of what the first layer reads."""
     for name, layers in (("resnet50", 29), ("vgg16", None), ("bert_base", 6), ("llama", 10), ("deepbench_gemm", None)):
-        network = load_workload(name)
+        network = without_other_operations(load_workload(name))[0]
         found, products, left_out = products_of(network, training_pass="input_gradient")
         first = network.layers[0]
         data = name in ("resnet50", "vgg16")

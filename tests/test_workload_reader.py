@@ -142,7 +142,7 @@ def test_attention__passes_every_word_on():
         tensor = next(t for t in layers[edge.consumer].tensors if t.name == edge.tensor)
         producer = layers[edge.producer]
         assert math.prod(tensor.box(layers[edge.consumer].dims)) == producer.output.words(producer.dims)
-    assert len(network.edges) == 9
+    assert len(network.edges) == 20
 
 
 def test_bits__one_number_is_that_of_all_tensors(tmp_path):

@@ -196,7 +196,7 @@ def map_kernels(
     document |= {"total": total} if len(pairs) > 1 else {}
 
     def report() -> Iterable[Piece]:
-        if len(pairs) == 1:
+        if len(layers) == 1:
             return reports.kernel_report(pairs[0][0], quiet=brief)
         return reports.kernels_report(network.name, pairs, quiet=brief)
 

@@ -21,7 +21,7 @@ from accelsim.gpu.gemms import USUAL, Gemms, Setup, result_bytes
 from accelsim.gpu.kernel import FUSED, Kernel, best_kernels, time_operators, wave_efficiency
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import format_si, listed
-from accelsim.inputs.workload import Edge, Einsum, Workload
+from accelsim.inputs.workload import OPERATIONS, Edge, Einsum, Workload
 
 _ALIGNED = 8
 """Channels of which a whole number of loads is made where strides leave each point another number of taps."""
@@ -61,6 +61,8 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> MatrixProduct:
     [(3136, 256, 2304), (256, 2304, 3136)]
     """
     operands = [tensor for tensor in einsum.tensors if not tensor.output]
+    if einsum.operation != OPERATIONS[0]:
+        raise AccelsimError(f"{einsum.name}: {einsum.operation}; that is not a GEMM")
     if len(operands) != 2:
         many = "one operand" if len(operands) == 1 else f"{len(operands)} operands"
         raise AccelsimError(f"{einsum.name}: {many}; a GEMM has two")
@@ -198,9 +200,8 @@ def network_kernels(
     pairs = attention_pairs(layers, products, edges) if attention != "apart" and can_fuse(gpu, number_format) else {}
     ends = {then: at for at, then in pairs.items()}
     alone = [at for at in range(len(layers)) if at not in pairs and at not in ends]
-    names = [layers[at].name for at in alone]
-    gemms = gemms_of([products[at] for at in alone])
-    found = best_kernels(gpu, names, gemms, number_format, mode, setup)
+    names, some = [layers[at].name for at in alone], [products[at] for at in alone]
+    found = best_kernels(gpu, names, gemms_of(some), number_format, mode, setup) if alone else []
     kernels = dict(zip(alone, found, strict=True))
     for then, at in ends.items():
         both = (layers[at].name, layers[then].name)
@@ -214,16 +215,15 @@ def attention_pairs(
 ) -> dict[int, int]:
     """Index of the layers that multiply queries with keys, and of those that multiply the result with values.
 
-    Both are batches of products, as many and of as many rows; what the first gives is the inputs of the second alone.
-    There are as many keys as tokens, or more.
+    Both are batches of products, as many and of as many rows; what the first gives is the inputs of the second alone,
+    after a soft-max if there is one. There are as many keys as tokens, or more.
     """
-    at = {layer.name: index for index, layer in enumerate(layers)}
-    readers: dict[str, list[str]] = {}
-    for edge in edges:
-        readers.setdefault(edge.producer, []).append(edge.consumer)
-    found = {}
+    at, found = {layer.name: index for index, layer in enumerate(layers)}, {}
+    readers = {one.producer: [edge.consumer for edge in edges if edge.producer == one.producer] for one in edges}
     for producer, consumers in readers.items():
-        if len(consumers) != 1 or producer not in at or consumers[0] not in at:
+        while len(consumers) == 1 and consumers[0] not in at:
+            consumers = readers.get(consumers[0], [])
+        if len(consumers) != 1 or producer not in at:
             continue
         first, second = products[at[producer]], products[at[consumers[0]]]
         same = (first.m, first.n, first.batch) == (second.m, second.k, second.batch)
@@ -339,7 +339,7 @@ def memory_of(gpu: Gpu, layers: Sequence[Einsum], number_format: str) -> Memory:
 
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> from accelsim.inputs.workload_reader import load_workload
-    >>> layers = [einsum for einsum in load_workload("llama_decode").layers]
+    >>> layers, *_ = products_of(load_workload("llama_decode"))
     >>> found = memory_of(load_gpu("h100"), layers, "bf16")
     >>> f"{found.weights / 1e9:.1f} GB of weights, {found.cache / 1e6:.0f} MB of cache"
     '15.0 GB of weights, 268 MB of cache'
