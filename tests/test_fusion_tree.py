@@ -72,7 +72,7 @@ def test_tree__has_each_tensor_that_stays_once(name):
         words = {f"Outputs of {link['producer']}": link["words"] for link in document["links"]}
         for row in rows:
             assert row["words"] == words.get(row["tensor"], row["words"]) or row["words"] is None
-            (line,) = (line for line in lines if f"keeps {row['tensor']}" in line or f"of {row['tensor']} " in line)
+            (line,) = (line for line in lines if f"stores {row['tensor']}" in line or f"of {row['tensor']} " in line)
             assert len(line) - len(line.lstrip()) == 2 * row["depth"]
 
 
@@ -113,15 +113,15 @@ def test_tree__of_a_residual_block():
     """Rows of 4 words: what the first layer reads waits for the sum. Weights stay for all 24 steps."""
     (tree,) = trees("block")
     assert list(tree_lines(tree)) == [
-        "BUF keeps Weights of up: 32 words, 64 B",
-        "BUF keeps Weights of down: 32 words, 64 B",
+        "BUF stores Weights of up: 32 words, 64 B",
+        "BUF stores Weights of down: 32 words, 64 B",
         "for M in [0:24): 1 of 24 M of Outputs",
-        "  BUF keeps Outputs of up for down: 8 words, 16 B",
-        "  BUF keeps Inputs of up = Residual of sum, fetched once: 4 words, 8 B",
+        "  BUF stores Outputs of up for down: 8 words, 16 B",
+        "  BUF stores Inputs of up = Residual of sum, fetched once: 4 words, 8 B",
         "  up",
         "     1  23 x M 1; fetches Inputs",
         "     2  1 x M 1; fetches Inputs, Weights",
-        "  BUF keeps Outputs of down for sum: 4 words, 8 B",
+        "  BUF stores Outputs of down for sum: 4 words, 8 B",
         "  down",
         "     3  23 x M 1",
         "     4  1 x M 1; fetches Weights",

@@ -66,6 +66,7 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str
     return Template(_file("report.html")).substitute(
         title=escape(title), heading=said(title), lead=said(lead), sections=sections, style=_file("report.css"),
         plotly=plotly, script=_file("common.js") + (_file(script) if script else ""), data=embedded(data),
+        plots="; the plots with plotly.js" if script else "",
     )  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def tree_lines(found: GroupResult) -> Iterator[str]:
     """
     kept, level, number, indent = kept_tensors(found), found.tiling.level, 0, ""
     if found.border.taken:
-        yield f"{_size(found, found.border.taken)} of {level} hold whole tensors, those of other layers included"
+        yield f"{_size(found, found.border.taken)} of {level} store whole tensors, those of other layers included"
     for depth, loop in enumerate(found.tiling.loops):
         yield from _keeps(level, indent, (each for each in kept if each.depth == depth))
         yield indent + loop_line(found, loop)
@@ -182,7 +182,7 @@ def tree_lines(found: GroupResult) -> Iterator[str]:
 
 def _keeps(level: str, indent: str, kept: Iterable[Kept]) -> Iterator[str]:
     for each in kept:
-        yield f"{indent}{level} keeps {each}"
+        yield f"{indent}{level} stores {each}"
         yield from [f"{indent}  {each.halo}"] if each.halo else []
 
 
