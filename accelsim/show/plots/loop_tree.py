@@ -45,9 +45,9 @@ def plot_loop_tree(found: FusedNetwork, layer: str = "", ax: Axes | None = None)
             text.set_in_layout(False)  # takes no room from the axes
         for role in OKABE_ITO if trees else ():
             ax.bar([-9], [0], color=OKABE_ITO[role], alpha=_STRENGTH, label=role)
-        how = "bars: tensors that stay; triangle up: written or fetched, down: read" if trees else "nothing is fused"
+        how = ("bars: tensors that stay", "triangle up: written or fetched", "down: read")[: 3 * bool(trees)]
         more = [f"{len(trees)} of {len(found.fused)} drawn"] * (len(trees) < len(found.fused))
-        style.put_title(ax, f"{found.workload} on {found.architecture}", how, *more, legend=True)
+        style.put_title(ax, f"{found.workload} on {found.architecture}", *how, *more, legend=True)
     return ax
 
 
@@ -78,8 +78,11 @@ def _draw_tree(
     how = f"{tree.tiling.steps:,} steps at {level}" if len(names) > 1 else f"whole tensors in {level}"
     costs = f"{how}, {energy(now)} instead of {energy(alone)} ({times(ratio(alone, now))})"
     letters = int(style.letters_over(ax, size) / AXES_SHARE)
-    title = textwrap.shorten(tree.group.name, max(9, int(letters / _BOLD) - len(costs) - 4), placeholder=" …")
-    ax.text(0, top + 0.6, f"{title}: {costs}", fontsize=size, va="center", fontweight="bold")
+    room = int(letters / _BOLD)
+    title = f"{textwrap.shorten(tree.group.name, max(9, room - len(costs) - 4), placeholder=' …')}: {costs}"
+    ax.text(
+        0, top + 0.6, textwrap.shorten(title, room, placeholder=" …"), fontsize=size, va="center", fontweight="bold"
+    )
     begin, end = _MARGIN + _INDENT * (len(loops) + 0.5), 1 - _MARGIN - _INDENT * (len(loops) + 0.5)
     edges = [begin + (end - begin) * at / len(names) for at in range(len(names) + 1)]
     y, bottom = top + 1.2, top + _lines(tree, leaves) - 0.6
