@@ -5,6 +5,7 @@ from accelsim.show.plots import figure_bytes as figure_bytes
 from accelsim.show.plots import new_axes as new_axes
 from accelsim.show.plots.diagram import plot_architecture as plot_architecture
 from accelsim.show.plots.diagram import plot_mapping as plot_mapping
+from accelsim.show.plots.loop_tree import plot_loop_tree as plot_loop_tree
 from accelsim.show.plots.result import plot_energy as plot_energy
 from accelsim.show.plots.result import plot_fusion as plot_fusion
 from accelsim.show.plots.result import plot_network as plot_network

@@ -273,7 +273,7 @@ MUTANTS = (
         "name[0]), escape(together))", "name[0]), together)",
         "test_html.py::test_search_report__escapes_every_name"),
     Mutant("a title is markup", "show/html/__init__.py",
-        "title=escape(title),\n        heading", "title=title,\n        heading",
+        "title=escape(title), heading", "title=title, heading",
         "test_html.py::test_search_report__escapes_every_name"),
     Mutant("a name ends the script", "show/html/__init__.py",
         'text.replace("<", "\\\\u003c").replace(', "text.replace(",

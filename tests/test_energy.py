@@ -15,7 +15,7 @@ from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
-from accelsim.show.report import wider_operands
+from accelsim.show.report.headline import wider_operands
 from tests.conftest import load_energy_table
 
 TABLE = """

@@ -59,8 +59,8 @@ def test_fuse__prints_what_is_fused_and_how(network, capsys):
     assert "\noptimal (proved) among even mappings with perfect factors: 3 groups, " in text
     assert "for M in [0:" in text
     assert "for N" not in text
-    assert "> Outputs of soft_max in BUF: 64 B, read by context\n" in text
-    assert "> Outputs of context goes to DRAM\n" in text
+    assert "BUF stores Outputs of soft_max for context: 32 words, 64 B\n" in text
+    assert "writes Outputs to DRAM\n" in text
 
 
 def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
@@ -71,8 +71,7 @@ def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
     assert {path.name for path in folder.iterdir()} == {
         "fusion.json",
         "fusion_certificate.json",
-        "fusion.png",
-        "fusion.svg",
+        *(f"{name}.{kind}" for name in ("fusion", "loop_tree") for kind in ("png", "svg")),
     }
     found = json.loads(printed)["fusion"]
     segments = found["segments"]
@@ -170,7 +169,7 @@ def test_fuse__a_residual_sum_is_printed_and_kept(block, tmp_path, capsys):
     """Rows of 4 words between the first layer and the sum: they come from the memory once."""
     folder, arguments = tmp_path / "out", [*block(24, 192), "--chain", "up,down,sum"]
     assert main([*arguments, "-o", str(folder)]) == 0
-    assert "> Inputs of up stays in BUF as Residual of sum: 8 B\n" in capsys.readouterr().out
+    assert "BUF stores Inputs of up = Residual of sum, fetched once: 4 words, 8 B\n" in capsys.readouterr().out
     found = json.loads((folder / "fusion.json").read_text())["fusion"]
     (fused,) = (each["fused"] for each in found["segments"] if each["fused"])
     readers = [{"layer": "up", "tensor": "Inputs"}, {"layer": "sum", "tensor": "Residual"}]
@@ -186,8 +185,8 @@ def test_fuse__an_output_that_two_read_is_printed_once_with_both(block, tmp_path
     """A row of `before` stays for `up` and the sum; only rows of `before`'s input and of the sum pass the memory."""
     assert main([*block(24, 192), "-o", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out
-    assert text.count("> Outputs of before in BUF: ") == 1
-    assert "> Outputs of before in BUF: 8 B, read by up, sum\n" in text
+    assert text.count("stores Outputs of before ") == 1
+    assert "BUF stores Outputs of before for up, sum: 4 words, 8 B\n" in text
     (segment,) = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]["segments"]
     links = segment["fused"]["links"]
     assert [each["producer"] for each in links] == ["before", "up", "down"]
@@ -201,9 +200,11 @@ def test_fuse__whole_tensors_that_stay_between_groups_are_printed(block, tmp_pat
     assert main([*block(6, 256), "-o", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out
     assert text.startswith("block on two_level: whole tensors on chip at 4 layers, ")
-    assert "\nbefore  1 step at BUF; " in text
-    assert "\nResidual of sum lies in BUF as a whole\nwhole tensors take 96 B of BUF\n" in text
-    assert "\n> Outputs of before stays in BUF as a whole\n" in text
+    assert "group" not in text.replace("10 groups, ", "")
+    assert "\nbefore  whole tensors in BUF\n" in text
+    assert "\n96 B of BUF store whole tensors, those of other layers included\n" in text
+    assert "\nBUF stores all of Residual of sum from an earlier layer\n" in text
+    assert "\nBUF stores all of Outputs of before for later layers\n" in text
     found = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]
     borders = {each["layers"][0]: each["fused"]["border"] for each in found["segments"]}
     sum_reads = [{"layer": "sum", "tensor": "Inputs"}, {"layer": "sum", "tensor": "Residual"}]
@@ -227,8 +228,8 @@ def test_fuse__loops_over_a_sum_say_where_partial_sums_are(block, tmp_path, caps
     assert main([*block(6, 64), "--chain", "up,down", "-o", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out
     assert "for K in [0:8): 1 of 8 K that down sums\n" in text
-    assert "K 8 in 8 steps\n" in text
-    assert "> partial sums stay in BUF\n" in text
+    assert "K 8 in 8 steps; fetches Weights, writes Outputs to DRAM\n" in text
+    assert "BUF stores Outputs of down and its partial sums: " in text
     (segment,) = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]["segments"]
     parts = segment["fused"]["parts"]
     assert [part["sums"] for part in parts if part["layer"] == "down"] == [[{"dim": "K", "steps": 8}]]

@@ -194,7 +194,29 @@ def test_find_graphs__leave_apart_what_has_no_single_source(network: Workload) -
         several = sum((each.consumer, each.tensor) == (edge.consumer, edge.tensor) for each in network.edges)
         if several > 1 or (set(readers) != {many[edge.producer]} and sum(readers) > many[edge.producer]):
             wanted.add((edge.producer, edge.consumer))
-    assert {(each.producer, each.consumer) for each in find_graphs(network).apart} == wanted
+    apart = {(each.producer, each.consumer): each.why for each in find_graphs(network).apart}
+    assert {pair for pair, why in apart.items() if "run between" not in why} == wanted
+
+
+def test_find_graphs__have_nothing_that_runs_in_the_middle_of_one() -> None:
+    """A sum of what is read as heads and of what was before: in one group it would run before the heads are there."""
+    layers = [
+        {"name": "a", "gemm": {"M": 8, "N": 8, "K": 8}},
+        {"name": "b", "from": "a", "gemm": {"H": 2, "M": 8, "N": 4, "K": 4}},
+        {
+            **{"name": "c", "operation": "add", "from": {"Inputs1": "b", "Inputs2": "a"}},
+            "einsum": {
+                "dims": {"M": 8, "N": 8},
+                "tensors": {"Inputs1": ["M", "N"], "Inputs2": ["M", "N"], "Outputs": ["M", "N"]},
+                "output": "Outputs",
+            },
+        },
+    ]
+    found = find_graphs(load_workload({"workload": {"name": "net", "layers": layers}}))
+    assert [[layer.name for layer in graph.layers] for graph in found.graphs] == [["a"], ["b"], ["c"]]
+    assert {each.why for each in found.apart if each.producer == "a" and each.consumer == "c"} == {
+        "layers that are apart from both run between them"
+    }
 
 
 def test_find_graphs__take_no_time_for_runs() -> None:

@@ -25,24 +25,15 @@ from accelsim.results.verifying import Check
 from accelsim.search import stopping
 from accelsim.search.result import Certificate, SearchedSpace
 from accelsim.search.stopping import Progress
-from accelsim.show.report import (
-    count,
-    energy,
-    gap_text,
-    letters,
-    percent,
-    share,
-    split_bar,
-    tensor_colours,
-)
+from accelsim.show.report import count, energy, gap_text, percent, share, tensor_colours
+from accelsim.show.report.explain import checks_report, verdict_line
 from accelsim.show.report.headline import headline
-from accelsim.show.report.mapping import result_report
+from accelsim.show.report.mapping import letters, result_report, split_bar
 from accelsim.show.report.network import network_report
 from accelsim.show.report.progress import done, search_progress
 from accelsim.show.report.search import front_report, ranked_report, search_report
 from accelsim.show.report.tables import energies_report
 from accelsim.show.report.verdicts import verdict
-from accelsim.show.report.verifying import checks_report, verdict_line
 from accelsim.show.table import Column, print_parts, print_table, rich_table
 
 GOLDEN = Path(__file__).parent / "golden"

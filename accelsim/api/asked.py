@@ -104,15 +104,11 @@ class Asked:
         """Options that change the answer."""
         Objective.parse(self.objective)
         return MapOptions(
-            objective=self.objective,
-            method="random" if self.sample else "exact",
+            objective=self.objective, method="random" if self.sample else "exact",
             top=max(self.most, MOST_TIES) if self.most > 1 else 1,  # for so many different values
-            within=self.within,
-            uneven=MAPSPACES[self.mapspace],
-            imperfect=self.imperfect,
-            pad=self.padded,
+            within=self.within, uneven=MAPSPACES[self.mapspace], imperfect=self.imperfect, pad=self.padded,
             seed=self.seed,
-        )
+        )  # fmt: skip
 
     @property
     def budget(self) -> Budget | None:

@@ -24,8 +24,8 @@ from accelsim.results.output import read_mapping_json
 from accelsim.results.verifying import Check, Task, refuse_other_forms, verify_layer, verify_rest
 from accelsim.results.worth import difference_rows
 from accelsim.search.stopping import Budget, OnProgress
+from accelsim.show.report.explain import checks_report, verdict_line
 from accelsim.show.report.mapping import differences_report, layers_report
-from accelsim.show.report.verifying import checks_report, verdict_line
 
 if TYPE_CHECKING:
     from accelsim.show.table import Piece

@@ -247,16 +247,12 @@ def sizing_of(problem: MappingProblem, level: str | None, asked: Asked) -> Sizin
         whole = search_layer(problem, einsum, asked, f"{einsum.name}, all mappings")
     present = next(each for each in machine.levels if each.name == buffer)
     about = {
-        "layer": einsum.name,
-        "architecture": machine.name,
-        "level": buffer,
-        "objective": asked.objective,
-        "proved": front.stop == "exhausted",
-        "mappings": str(front.space),
+        "layer": einsum.name, "architecture": machine.name, "level": buffer, "objective": asked.objective,
+        "proved": front.stop == "exhausted", "mappings": str(front.space),
         "best": None if whole is None else Objective.parse(asked.objective).of(whole.best),
         "best_is": None if whole is None else verdict(whole),
         "present_bytes": (present.size_words or 0) * present.word_bits // 8,
-    }
+    }  # fmt: skip
     return SizingResult(about, bound_rows(front, roomy, einsum), front.stop)
 
 

@@ -257,13 +257,20 @@ class FusionResult(Shown):
 
         written = {"fusion.json": self.to_dict(), "fusion_certificate.json": fusion_certificate(self.found)}
         texts = {name: to_json(each).encode() for name, each in written.items() if each is not None}
-        return {**texts, **figure_files("fusion", self.plot())}
+        return {**texts, **figure_files("fusion", self.plot()), **figure_files("loop_tree", self.plot("tree"))}
+
+    def page(self) -> str:
+        """One page of HTML: the report with the loop trees."""
+        from accelsim.show.html import fusion_page
+
+        return fusion_page(self.found)
 
     def drawings(self) -> Drawings:
         """What can be drawn."""
+        from accelsim.show.plots.loop_tree import plot_loop_tree
         from accelsim.show.plots.result import plot_fusion
 
-        return {"fusion": partial(plot_fusion, self.found)}
+        return {"fusion": partial(plot_fusion, self.found), "tree": partial(plot_loop_tree, self.found)}
 
 
 class SystemResult(Shown):

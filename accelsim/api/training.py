@@ -22,7 +22,7 @@ from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, NoValidMappingError
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Workload
-from accelsim.show.report import training
+from accelsim.show.report.serving import refusal, training_report, training_row
 
 
 def train(
@@ -82,9 +82,9 @@ def train(
     mode = mode_of(device, number_format, calibration)
     step = train_step(device, found, plan, mode, number_format)
     if not step.memory.fits:
-        raise NoValidMappingError(training.refusal(found.name, device, step))
-    report = partial(training.training_report, found.name, device.name, number_format, step, mode.text, decoder=decoder)
-    document = training.training_row(step) | {"model": found.name, "gpu": device.name, "mode": mode.text}
+        raise NoValidMappingError(refusal(found.name, device, step))
+    report = partial(training_report, found.name, device.name, number_format, step, mode.text, decoder=decoder)
+    document = training_row(step) | {"model": found.name, "gpu": device.name, "mode": mode.text}
     return GpuResult(f"{found.name} on {plan.gpus} x {device.name}", document, report, time_us=step.step_s * 1e6)
 
 

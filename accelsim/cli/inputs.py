@@ -117,6 +117,6 @@ def read_workload(arguments: argparse.Namespace, name: str) -> Workload:
 def say_left_out(workload: str, layers: Sequence[Einsum], ask: str = "--all-layers") -> None:
     """Log which layers of a network do not count, and what to write so that they do."""
     if layers:
-        from accelsim.show.report import left_out_line
+        from accelsim.show.report.headline import left_out_line
 
         logging.getLogger("accelsim").info("%s: %s", workload, left_out_line(layers, ask))

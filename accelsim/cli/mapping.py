@@ -17,7 +17,7 @@ from accelsim.api.problem import NAMED, is_gpu, is_system
 from accelsim.cli import inputs as spec
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed
-from accelsim.results import refuse_page
+from accelsim.results import refuse_file, refuse_page
 from accelsim.search.stopping import OnProgress, answering
 from accelsim.search.stopping import asked as signalled
 
@@ -200,10 +200,12 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     """Find the groups of layers to fuse, and print them with their gain."""
     from accelsim.api.networks import fuse_problem
 
-    given = {"chain": None, "longest": None, **vars(arguments), "layer": None}  # `map --fuse` has neither of the former
+    given = {"chain": None, "longest": None, "kind": "", **vars(arguments), "layer": None}  # `map --fuse` has no chain
+    for file in filter(None, (given["html"], given["plot"])):
+        refuse_file(file, "fusion.svg")
     problem = spec.read(argparse.Namespace(**given))
     problem.say_notes()
     chain = tuple(spec.split(given["chain"])) if given["chain"] else ()
     with cli.progress(arguments) as tell:
         found = fuse_problem(problem, asked_of(arguments, tell), chain, given["longest"])
-    return cli.show(arguments, found, stop=found.stopped_by)
+    return cli.show(arguments, found, kind=given["kind"], stop=found.stopped_by)

@@ -124,14 +124,9 @@ def _run(arguments: argparse.Namespace) -> SweepResult:
     mode = "none" if arguments.quiet else arguments.progress
     with sweep_progress(console, sweep, mode) as on_progress:
         return run_sweep(
-            sweep,
-            folder,
-            jobs=arguments.jobs,
-            scheduler=arguments.scheduler,
-            on_progress=on_progress,
-            on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
-            on_trouble=cli.complain,
-        )
+            sweep, folder, jobs=arguments.jobs, scheduler=arguments.scheduler, on_progress=on_progress,
+            on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True), on_trouble=cli.complain,
+        )  # fmt: skip
 
 
 _FORMATS = (".png", ".svg")

@@ -181,11 +181,34 @@ def find_graphs(workload: Workload) -> Graphs:
     edges = workload.edges or _neighbours(workload.layers)
     layers = {layer.name: layer for layer in workload.layers}
     joins, apart = _joins(edges, layers)
+    graph = {name: name for name in layers}
+    fit = [_put_into_one(edges, graph, join.edge.producer, join.edge.consumer) for join in joins]
+    why = "layers that are apart from both run between them"
+    apart += [Apart(j.edge.producer, j.edge.consumer, why) for j, fits in zip(joins, fit, strict=True) if not fits]
+    joins = [join for join, fits in zip(joins, fit, strict=True) if fits]
     pieces = _pieces(workload, joins)
-    shared = _shared_inputs(workload, pieces)
+    shared = [
+        (source, tuple(r for r in its if _put_into_one(edges, graph, its[0][0][0], r[0][0])))
+        for source, its in _shared_inputs(workload, pieces)
+    ]
+    shared = [each for each in shared if len(each[1]) > 1]
     groups = _connected(pieces, joins, shared)
     graphs = [_graph_of(workload, runs, joins, shared) for runs in groups]
     return Graphs(tuple(graphs), tuple(apart), not workload.edges and bool(edges))
+
+
+def _put_into_one(edges: Sequence[Edge], graph: dict[str, str], one: str, other: str) -> bool:
+    """Put two layers, with those that are in a graph with them, into one graph, unless others have to run between."""
+    ends = {graph[one], graph[other]}
+    pairs = {(graph[edge.producer], graph[edge.consumer]) for edge in edges}
+    seen, todo = set[str](), {after for before, after in pairs if before in ends} - ends
+    while todo:
+        seen |= todo
+        todo = {after for before, after in pairs if before in todo} - seen
+    if seen & ends:
+        return False
+    graph |= {name: graph[one] for name, its in graph.items() if its in ends}
+    return True
 
 
 @dataclass(frozen=True, slots=True)

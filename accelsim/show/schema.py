@@ -27,7 +27,6 @@ from accelsim.results.output import RESULT_FORM
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
-
 _BODIES: dict[str, tuple[str, Form]] = {
     "architecture": ("storage levels, outermost first, and compute units", ARCHITECTURE_FORM),
     "gpu": ("GPU, by its data sheet", GPU_FORM),

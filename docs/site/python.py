@@ -32,7 +32,7 @@ PARTS: dict[str, Names] = {
         "accelsim.plots": (
             *("plot_architecture", "plot_mapping", "plot_reuse", "plot_energy", "plot_stacks", "plot_front"),
             *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_time", "plot_fusion"),
-            *("plot_network", "new_axes", "at_width", "figure_bytes"),
+            *("plot_loop_tree", "plot_network", "new_axes", "at_width", "figure_bytes"),
         ),
     },
     "Results": {

@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from importlib import import_module
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from rich.text import Text
 
+from accelsim.fusion.result import FusedNetwork
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import require
 from accelsim.inputs.mapping import Mapping as LoopNest
@@ -28,11 +32,13 @@ from accelsim.population.result import Spread
 from accelsim.search.result import FrontResult, SearchResult
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.diagram import plot_mapping
+from accelsim.show.plots.loop_tree import plot_loop_tree
 from accelsim.show.plots.search import axis_of, cells, same_value, two_costs, varied_values
 from accelsim.show.plots.spread import refuse_zero_energy
-from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours
+from accelsim.show.report import OTHER_COLOUR, energy, tensor_colours
 from accelsim.show.report.headline import headline
-from accelsim.show.report.mapping import compute_used, nest_levels
+from accelsim.show.report.mapping import compute_used, letters, nest_levels
+from accelsim.show.report.network import fusion_report
 from accelsim.show.report.search import column_name, ranked_report
 from accelsim.show.report.search import front_report as report_on_front
 from accelsim.show.report.search import spread_report as report_on_spread
@@ -51,21 +57,17 @@ _FACT = re.compile(r"([\w-]+) {2,}(.+)")
 def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str = "report.js") -> str:
     """Make the whole file, of a title and a lead in plain text, HTML that follows, and what the named script draws.
 
-    Raises AccelsimError if plotly is not installed.
+    Without a script the page has no plots, else it raises AccelsimError if plotly is not installed.
     """
-    require("plotly.offline", "the HTML report needs it", "html")
-    from plotly.offline import get_plotlyjs
-
+    plotly = ""
+    if script:
+        require("plotly.offline", "the HTML report needs it", "html")
+        plotly = import_module("plotly.offline").get_plotlyjs()
     return Template(_file("report.html")).substitute(
-        title=escape(title),
-        heading=said(title),
-        lead=said(lead),
-        sections=sections,
-        style=_file("report.css"),
-        plotly=get_plotlyjs(),
-        script=_file("common.js") + _file(script),
-        data=embedded(data),
-    )
+        title=escape(title), heading=said(title), lead=said(lead), sections=sections, style=_file("report.css"),
+        plotly=plotly, script=_file("common.js") + (_file(script) if script else ""), data=embedded(data),
+        plots="; the plots with plotly.js" if script else "",
+    )  # fmt: skip
 
 
 def section(name: str, title: str, content: str) -> str:
@@ -115,10 +117,13 @@ def table(caption: str, shown: Table) -> str:
     """A table that a click on its heads sorts."""
     head = "".join(f'<th scope="col"><button type="button">{escape(c.head)}</button></th>' for c in shown.columns)
     rows = (shown.rows if shown.shown is None else shown.shown)[: shown.most]
-    body = "".join(f"<tr>{''.join(_cell(column, row) for column in shown.columns)}</tr>" for row in rows)
+    below = (each for each in shown.below if isinstance(each, Mapping))
+    body, foot = (
+        "".join(f"<tr>{''.join(_cell(c, row) for c in shown.columns)}</tr>" for row in of) for of in (rows, below)
+    )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="sortable">'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody><tfoot>{foot}</tfoot></table></div>"
     )
 
 
@@ -126,7 +131,7 @@ def _cell(column: Column, row: Row) -> str:
     raw = row.get(column.value) if isinstance(column.value, str) else None
     text = ' class="long"' if column.fold else ""
     kind = f' class="number" data-value="{raw!r}"' if isinstance(raw, int | float) else text
-    return f"<td{kind}>{said(str(column.cell(row)))}</td>"
+    return f"<td{kind}>{said(str(column.cell(row))).replace(chr(10), '<br>')}</td>"
 
 
 def written(parts: Iterable[Piece]) -> str:
@@ -134,9 +139,11 @@ def written(parts: Iterable[Piece]) -> str:
     found = []
     for part in _unwrapped(parts):
         if isinstance(part, Table):
-            found.append(table(": ".join(filter(None, (part.title or part.name, part.note))), part))
+            if part.columns:
+                found.append(table(": ".join(filter(None, (part.title or part.name, part.note))), part))
         elif text := str(part).strip():
-            tag = "h3" if str(part).startswith("\n") else "p"
+            tree = isinstance(part, Text) and part.overflow == "ellipsis"
+            tag = "h3" if str(part).startswith("\n") else "pre" if tree else "p"
             line = f"<{tag}>{said(text)}</{tag}>"
             fact = _FACT.fullmatch(str(part))
             found.append(f'<p class="fact"><b>{fact[1]}</b> <span>{said(fact[2])}</span></p>' if fact else line)
@@ -257,16 +264,12 @@ def machine_data(architecture: Architecture, einsum: Einsum) -> dict[str, Any]:
     colour = tensor_colours(names, einsum.output.name)
     other = {"name": "other (compute, leakage)", "letter": "", "colour": OTHER_COLOUR}
     return {
-        "architecture": architecture.name,
-        "workload": einsum.name,
-        "macs": einsum.real_macs,
+        "architecture": architecture.name, "workload": einsum.name, "macs": einsum.real_macs,
         "tensors": [*({"name": n, "letter": letter[n], "colour": colour[n]} for n in names), other],
-        "levels": [level.name for level in architecture.levels],
-        "components": components(architecture),
-        "compute": architecture.compute.name,
-        "peak": peak_macs_per_cycle(architecture),
+        "levels": [level.name for level in architecture.levels], "components": components(architecture),
+        "compute": architecture.compute.name, "peak": peak_macs_per_cycle(architecture),
         "roofs": [{"name": port.name, "bytes_per_cycle": port.bytes_per_cycle} for port in ports(architecture)],
-    }
+    }  # fmt: skip
 
 
 def components(architecture: Architecture) -> list[str]:
@@ -281,20 +284,17 @@ def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> 
     tensors = {tensor.name: index for index, tensor in enumerate(einsum.tensors)}
     intensities = [macs_per_byte(result, port) for port in ports(architecture)]
     return {
-        "energy_pj": rounded(result.energy_pj),
-        "cycles": result.cycles,
-        "offchip_words": result.offchip_words,
+        "energy_pj": rounded(result.energy_pj), "cycles": result.cycles, "offchip_words": result.offchip_words,
         "utilization": rounded(result.utilization),
         "nest": [[level.used, level.keeps, *level.lines] for level in nest_levels(result)],
-        "yaml": dump_mapping(result.mapping),
-        "units": compute_used(result),
+        "yaml": dump_mapping(result.mapping), "units": compute_used(result),
         "energy": [
             [order[row["component"]], tensors.get(row["tensor"], len(tensors)), rounded(row["energy_pj"], 5)]
             for row in result.energy_by_tensor_rows()
         ],
         "needed": [level.cycles for level in result.levels] + [result.busy_cycles],
         "intensity": [None if value is None else rounded(value, 5) for value in intensities],
-    }
+    }  # fmt: skip
 
 
 _BACK = '<button id="back" type="button">Back to the list</button>'
@@ -403,11 +403,22 @@ def _explorer(*, spread: bool, many: bool = True) -> str:
 
 
 def _machine(architecture: Architecture, best: Result) -> str:
-    svg = figure_bytes(plot_mapping(best, architecture), ["svg"])["svg"].decode()
-    svg = re.sub("<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    drawn = f'<div class="machine">{svg}</div>'
+    drawn = _drawn(plot_mapping(best, architecture))
     title = section("machine", "The architecture, as the best mapping uses it", drawn)
     return f'<div class="pair">{title}{section("roofline", "Roofline", frame("roofline"))}</div>'
+
+
+def _drawn(ax: Axes) -> str:
+    svg = figure_bytes(ax, ["svg"])["svg"].decode()
+    return f'<div class="machine">{re.sub("<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)}</div>'
+
+
+def fusion_page(found: FusedNetwork) -> str:
+    """Write a page on what to fuse in a network: the report, and the loop trees drawn."""
+    line, *rest = fusion_report(found)
+    trees = section("tree", "Loop trees", _drawn(plot_loop_tree(found))) if found.fused else ""
+    title = f"Fusion of {found.workload} on {found.architecture}"
+    return page(title, str(line), trees + section("figures", "In numbers", written(rest)), {}, "")
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -427,11 +438,9 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     data = {
         "parameters": [{"name": name, "values": values} for name, values in varied.items()],
         "costs": [{"name": name, "label": label, "scale": scale} for name, (label, scale) in axes.items()],
-        "objectives": list(about["columns"]),
-        "across": across,
-        "up": up,
+        "objectives": list(about["columns"]), "across": across, "up": up,
         "designs": [_design(row, varied, costs) for row in kept],
-    }
+    }  # fmt: skip
     best = [row for row in rows if row["front"]]
     least = [
         f"least {COSTS[name].name} {in_words(name, row[name])} (design {row['design']})"

@@ -155,15 +155,10 @@ def _put_legend(ax: Axes, above: float) -> float:
     room = letters_beside(ax, "legend.fontsize")
     columns = next((n for n in range(len(labels), 1, -1) if _letters_in_columns(labels, n) <= room), 1)
     ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0),
-        bbox_transform=ax.transAxes + ScaledTranslation(0, above / 72, ax.figure.dpi_scale_trans),
-        ncols=columns,
-        borderpad=0.2,
-        columnspacing=1.2,
-        labelspacing=0.3,
-        handlelength=1.6,
-    )
+        loc="lower left", bbox_to_anchor=(-0.01, 1.0),
+        bbox_transform=ax.transAxes + ScaledTranslation(0, above / 72, ax.figure.dpi_scale_trans), ncols=columns,
+        borderpad=0.2, columnspacing=1.2, labelspacing=0.3, handlelength=1.6,
+    )  # fmt: skip
     return 1.45 * points("legend.fontsize") * math.ceil(len(labels) / columns)
 
 

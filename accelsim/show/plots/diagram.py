@@ -25,11 +25,11 @@ from accelsim.model.result import Result
 from accelsim.show import plots as style
 from accelsim.show.plots import AXES_SHARE, BEST_COLOUR, DARK, PALE
 from accelsim.show.plots.result import result_colours
-from accelsim.show.report import count, letters
-from accelsim.show.report.mapping import loop_lines
+from accelsim.show.report import count
+from accelsim.show.report.mapping import letters, loop_lines
 
-_LINE_IN = 0.19
-_HEAD_IN = 0.75
+LINE_IN = 0.19
+HEAD_IN = 0.75
 _BOX = (0.01, 0.37)
 """Left and right edge of the boxes, where the nest stands beside them."""
 _NEST = 0.42
@@ -83,9 +83,9 @@ def mapping_table(result: Result) -> list[dict[str, Any]]:
 def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axes:
     """Draw an architecture: a box for each level with its size and instances, and the fanout below it."""
     lines = 3.3 * len(architecture.levels) + 2.3
-    with style.drawing(ax, _HEAD_IN + _LINE_IN * lines) as ax:
+    with style.drawing(ax, HEAD_IN + LINE_IN * lines) as ax:
         rows = architecture_table(architecture)
-        size = _canvas(ax, 3.3 * len(rows) - 1.0)
+        size = canvas(ax, 3.3 * len(rows) - 1.0)
         for number, row in enumerate(rows):
             top = 3.3 * number
             _draw_box(ax, row, (0.2, 0.8), (top, top + 2.1), size, used=None)
@@ -101,10 +101,10 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
     The bar in a box shows how full one instance is, in the colours of the tensors; beside it stand the tiles [words].
     """
     lines = sum(inside + below for inside, below in _heights(_nest(result)))
-    with style.drawing(ax, _HEAD_IN + _LINE_IN * (lines + 2.2)) as ax:
+    with style.drawing(ax, HEAD_IN + LINE_IN * (lines + 2.2)) as ax:
         nest, rows, colours = _nest(result), architecture_table(architecture), result_colours(result)
         heights = _heights(nest)
-        size = _canvas(ax, sum(inside + below for inside, below in heights) + 2.2)
+        size = canvas(ax, sum(inside + below for inside, below in heights) + 2.2)
         middle, top = sum(_BOX) / 2, 0.0
         loops = len(mapping_table(result))
         indent = min(0.017, _DEEPEST / max(1, loops))
@@ -150,7 +150,7 @@ def _heights(nest: Sequence[tuple[list[_Line], list[_Line]]]) -> list[tuple[floa
     return [(max(2.9, len(inside) + 0.3), max(1.3, len(below) + 0.3)) for inside, below in nest]
 
 
-def _canvas(ax: Axes, lines: float) -> float:
+def canvas(ax: Axes, lines: float) -> float:
     """Make axes a sheet of so many lines, 1 wide; returns the size of the letters [points]."""
     high = ax.bbox.height / ax.figure.dpi
     ax.set_xlim(0, 1)

@@ -16,7 +16,8 @@ from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result
 from accelsim.show import plots as style
 from accelsim.show.plots import DARK, PALE, drawing, frame_only, letters_beside, put_title, short_ticks, tick, width_in
-from accelsim.show.report import OTHER_COLOUR, energy, energy_scale, percent, tensor_colours, times
+from accelsim.show.report import OTHER_COLOUR, energy, percent, tensor_colours, times
+from accelsim.show.report.mapping import energy_scale
 
 if TYPE_CHECKING:
     from accelsim.fusion.result import FusedNetwork, Segment
@@ -318,14 +319,12 @@ def network_table(results: Sequence[tuple[int, Result]]) -> list[dict[str, Any]]
         spent = _spent([(1, result)])
         rows += [
             {
-                "layer": result.workload,
-                "component": component,
-                "energy_pj": repeat * spent.get(component, 0.0),
+                "layer": result.workload, "component": component, "energy_pj": repeat * spent.get(component, 0.0),
                 "cycles": repeat * cycles[component]["cycles"] if component in cycles else 0,
                 "bottleneck": component in cycles and cycles[component]["bottleneck"],
             }
             for component in dict.fromkeys([*spent, *cycles])
-        ]
+        ]  # fmt: skip
     return rows
 
 
@@ -410,19 +409,17 @@ def fusion_table(found: FusedNetwork) -> list[dict[str, Any]]:
     """Rows of `plot_fusion`: energy [pJ] of each group by component, fused and not, off-chip words; all runs."""
     return [
         {
-            "group": " …\n".join(dict.fromkeys((segment.layers[0].name, segment.layers[-1].name))),
-            "fused": fused,
-            "component": component,
-            "energy_pj": segment.repeat * energy_pj,
+            "group": " …\n".join(dict.fromkeys((segment.layers[0].name, segment.layers[-1].name))), "fused": fused,
+            "component": component, "energy_pj": segment.repeat * energy_pj,
             "offchip_words": segment.repeat * (segment.totals if fused else segment.unfused).offchip_words,
         }
-        for segment in _drawn(found)
+        for segment in drawn_segments(found)
         for fused in (False, True)
         for component, energy_pj in _spent(_results(segment, fused=fused)).items()
-    ]
+    ]  # fmt: skip
 
 
-def _drawn(found: FusedNetwork) -> list[Segment]:
+def drawn_segments(found: FusedNetwork) -> list[Segment]:
     """The fused groups that save most energy or cycles; where none is fused, all segments."""
     if not found.fused:
         return list(found.segments)[:_MOST]
@@ -460,7 +457,7 @@ def plot_fusion(found: FusedNetwork, ax: Axes | None = None) -> Axes:
         _frame_bars(below, groups, most=4, rotation=0 if len(groups) <= 4 else 90)
         gain = ratio(found.unfused.energy_pj, found.totals.energy_pj)
         what = f"left unfused, right fused; gain in energy {times(gain)} in all"
-        left_out = len(found.fused) - len(_drawn(found)) if found.fused else 0
+        left_out = len(found.fused) - len(drawn_segments(found)) if found.fused else 0
         chosen = [f"{len(groups)} of {len(found.fused)} groups drawn: those that save most"] if left_out else []
         put_title(ax, f"{found.workload} on {found.architecture}", what, *chosen, legend=True)
     return ax

@@ -115,17 +115,12 @@ def _mark_ends(ax: Axes, front: FrontResult, across: list[float], up: list[float
         far = place > 0.6 and len(up) > 1
         below = far or crowded
         ax.annotate(
-            (", " if crowded else ",\n").join(said),
-            (across[at], up[at]),
-            (-6 if far else 6, -5 - 11 * row * crowded if below else 5),
-            textcoords="offset points",
-            ha="right" if far else "left",
-            va="top" if below else "bottom",
-            color=BEST_COLOUR,
-            fontsize=style.points("legend.fontsize"),
-            path_effects=[withStroke(linewidth=2, foreground="white")],
+            (", " if crowded else ",\n").join(said), (across[at], up[at]),
+            (-6 if far else 6, -5 - 11 * row * crowded if below else 5), textcoords="offset points",
+            ha="right" if far else "left", va="top" if below else "bottom", color=BEST_COLOUR,
+            fontsize=style.points("legend.fontsize"), path_effects=[withStroke(linewidth=2, foreground="white")],
             zorder=4,
-        )
+        )  # fmt: skip
 
 
 def _each(front: FrontResult, column: int) -> int:

@@ -41,15 +41,12 @@ def histogram_table(spread: Spread, bins: int = 60) -> list[dict[str, Any]]:
     shares = [spread.sample.share(inside == number) for number in range(bins)]
     return [
         {
-            "from_pj_per_mac": float(edges[number]),
-            "to_pj_per_mac": float(edges[number + 1]),
-            "sampled": int((inside == number).sum()),
-            "share": share.value,
-            "share_low": share.low,
+            "from_pj_per_mac": float(edges[number]), "to_pj_per_mac": float(edges[number + 1]),
+            "sampled": int((inside == number).sum()), "share": share.value, "share_low": share.low,
             "share_high": share.high,
         }
         for number, share in enumerate(shares)
-    ]
+    ]  # fmt: skip
 
 
 def refuse_zero_energy(spread: Spread) -> None:
@@ -298,15 +295,12 @@ def density_table(spread: Spread, over: str = "cycles", bins: int = 60) -> list[
     counts, _, _ = np.histogram2d(energies, across, bins=(rows, columns))
     return [
         {
-            "from_pj_per_mac": float(rows[i]),
-            "to_pj_per_mac": float(rows[i + 1]),
-            f"from_{over}": float(columns[j]),
-            f"to_{over}": float(columns[j + 1]),
-            "sampled": int(counts[i, j]),
+            "from_pj_per_mac": float(rows[i]), "to_pj_per_mac": float(rows[i + 1]), f"from_{over}": float(columns[j]),
+            f"to_{over}": float(columns[j + 1]), "sampled": int(counts[i, j]),
             "share": float(counts[i, j]) / len(sample),
         }
         for i, j in np.argwhere(counts > 0).tolist()
-    ]
+    ]  # fmt: skip
 
 
 def _known(over: str) -> str:

@@ -8,16 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from accelsim.inputs.units import format_si, listed
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.units import format_si
 
-if TYPE_CHECKING:
-    from accelsim.inputs.architecture import Architecture
-
-
-_ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 OKABE_ITO = {"Weights": "#0072B2", "Inputs": "#E69F00", "Outputs": "#009E73"}
 SPARE_COLOURS = ("#56B4E9", "#CC79A7", "#D55E00", "#F0E442")
 OTHER_COLOUR = "#999999"
@@ -103,56 +96,6 @@ def energy(energy_pj: float, digits: int = 4) -> str:
     return format_si(energy_pj * 1e-12, "J", digits)
 
 
-def energy_scale(total_pj: float) -> tuple[float, str]:
-    """Choose the unit of a column of energies [pJ]: its size in pJ and its name; the total has one to three digits.
-
-    >>> energy_scale(12278333440.0)
-    (1000000000.0, 'mJ')
-    """
-    return next((unit for unit in _ENERGY_UNITS if total_pj >= unit[0]), _ENERGY_UNITS[-1])
-
-
-def in_scale(energy_pj: float, scale: float) -> str:
-    """Energy [pJ] in a column's unit, to three decimals.
-
-    >>> in_scale(471859200.0, 1e9), in_scale(100.0, 1e9), in_scale(0.0, 1e9)
-    ('0.472', '<0.001', '')
-    """
-    if energy_pj == 0:
-        return ""
-    return f"{energy_pj / scale:.3f}" if energy_pj / scale >= 0.0005 else "<0.001"
-
-
-def letters(names: Sequence[str]) -> dict[str, str]:
-    """One letter for each name: the first of its own that is free, else a digit.
-
-    >>> letters(["Weights", "Inputs", "Outputs", "Other"])
-    {'Weights': 'W', 'Inputs': 'I', 'Outputs': 'O', 'Other': 'T'}
-    """
-    found: dict[str, str] = {}
-    for index, name in enumerate(names):
-        own = (letter for letter in name.upper() if letter.isalnum() and letter not in found.values())
-        found[name] = next(own, str(index % 10))
-    return found
-
-
-def split_bar(parts: Sequence[float], cells: int) -> list[int]:
-    """Cells of a bar for each part of it, by largest remainder, so that they sum to `cells`.
-
-    >>> split_bar([1.0, 1.0, 1.0], 10)
-    [4, 3, 3]
-    """
-    total = sum(parts)
-    if total <= 0 or cells <= 0:
-        return [0] * len(parts)
-    exact = [part / total * cells for part in parts]
-    whole = [int(cell) for cell in exact]
-    order = sorted(range(len(parts)), key=lambda i: whole[i] - exact[i])
-    for i in order[: cells - sum(whole)]:
-        whole[i] += 1
-    return whole
-
-
 def tensor_colours(names: Sequence[str], output: str) -> dict[str, str]:
     """Colour of each tensor: blue weights, orange inputs, green output, others as long as there are any.
 
@@ -198,41 +141,3 @@ def gap_text(gap: float | None) -> str:
 def goal_name(objective: str) -> str:
     """Objective as people write it."""
     return "EDP" if objective == "edp" else objective
-
-
-def other_operations(layers: Sequence[Einsum]) -> str:
-    """Runs of some layers in words, such as `9 layers that do not multiply and add (8 add, 1 max)`."""
-    runs: dict[str, int] = {}
-    for layer in layers:
-        runs[layer.operation] = runs.get(layer.operation, 0) + layer.repeat
-    many = sum(runs.values())
-    kinds = listed(f"{many} {operation}" for operation, many in runs.items())
-    return f"{many:,} layer{'s' if many > 1 else ''} that do{'' if many > 1 else 'es'} not multiply and add ({kinds})"
-
-
-def left_out_line(layers: Sequence[Einsum], ask: str = "--all-layers") -> str:
-    """Which layers are not in a total, and what counts them."""
-    names = listed((layer.name for layer in layers), _NAMED)
-    return f"not in the total: {other_operations(layers)}: {names}; {ask} counts each of their points as a MAC"
-
-
-_NAMED = 3
-"""Layers that are named as left out."""
-
-
-def wider_operands(machine: Architecture, layers: Sequence[Einsum]) -> list[str]:
-    """What operands cost that are wider than the multipliers."""
-    wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
-    unit, widths = machine.compute, machine.energy.formats(machine.compute.name)
-    wider = {next((width for width in widths if width >= bits), 0) for bits in wide if bits > unit.bits > 0} - {0}
-    if not wider:
-        return []
-    charged = f"an operation of {listed(map(str, sorted(wider)))} bit"
-    return [f"{unit.name} is {unit.bits} bit wide: wider operands are charged as {charged}, at the same rate"]
-
-
-def widths_line(layers: Sequence[Einsum]) -> str:
-    """Widths of the operands and partial sums of some layers."""
-    wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
-    sums = sorted({layer.output.psum_bits for layer in layers})
-    return f"{listed(map(str, wide))}-bit operands, {listed(map(str, sums))}-bit partial sums"

@@ -1,4 +1,4 @@
-"""The report of `accelsim eval --trace`: the loop nest, what each step moves, and the totals."""
+"""Reports of `eval --trace`: the loop nest, what each step moves, the totals; of `verify`: recorded beside found."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import asdict
 from rich.text import Text
 
 from accelsim.results.explain import Explanation, TileWalk
+from accelsim.results.verifying import Check
 from accelsim.show.report import count, energy
 from accelsim.show.report.mapping import loop_range, nest_parts
-from accelsim.show.table import Column, Piece, Row, Table, bold, heading
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
@@ -60,11 +61,9 @@ def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Piece]:
     columns = (
         Column("step", "number", lambda number: str(number or "end"), left=False),
         *(Column(loop["dim"], ("indices", place)) for place, loop in enumerate(walk.loops)),
-        Column("box", _box, left=True),
-        Column("in", "entering", count),
-        Column("out", "leaving", count),
+        Column("box", _box, left=True), Column("in", "entering", count), Column("out", "leaving", count),
         *(Column(name, name, count) for name in counted),
-    )
+    )  # fmt: skip
     rows = [asdict(step) for step in walk.steps]
     yield Table("steps", columns, rows, bar=_reason, bar_head="why", close=True)
     more = walk.count - len(walk.steps)
@@ -141,11 +140,9 @@ def _totals(explanation: Explanation) -> Iterator[Piece]:
     result = explanation.result
     one = "the busiest" if result.imperfect else "one"
     columns = (
-        Column("level", "level"),
-        Column("tensor", "tensor", left=True),
-        *(Column(name, ("counted", name), count) for name in _COLUMNS),
-        Column("closed formula", _apart, left=True),
-    )
+        Column("level", "level"), Column("tensor", "tensor", left=True),
+        *(Column(name, ("counted", name), count) for name in _COLUMNS), Column("closed formula", _apart, left=True),
+    )  # fmt: skip
     note = f"words of {one} instance, counted step by step"
     yield Table("totals", columns, explanation.totals, "Totals", note)
     yield from _fills(explanation)
@@ -173,10 +170,41 @@ def _fills(explanation: Explanation) -> Iterator[Piece]:
         return f"of the busiest: {', '.join(reported)}" if reported else "the same"
 
     columns = (
-        Column("level", "level"),
-        Column("tensor", "tensor", left=True),
+        Column("level", "level"), Column("tensor", "tensor", left=True),
         *(Column(name, name, "{:,}".format) for name in ("fills", "drains")),
         Column("closed formula", apart, left=True),
-    )
+    )  # fmt: skip
     yield Table("fills", columns, rows, "Fills and drains", "cycles of all transfers, one after the other, walked")
     yield f"With what of them overlaps, the walk takes {explanation.cycles:,} cycles."
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.12g}"
+
+
+_WORDS = {True: ("agrees", ""), False: ("DIFFERS", "bold red"), None: ("not checked", "dim")}
+_CHECKED = (
+    Column("what", "what"), Column("recorded", "recorded", _cell, fold=True),
+    Column("found", "found", _cell, fold=True),
+    Column("", lambda row: _WORDS[row["agrees"]], lambda word: Text(*word), left=True),
+)  # fmt: skip
+
+
+def checks_report(name: str, checks: Sequence[Check]) -> Iterator[Piece]:
+    """One row for each thing that was checked."""
+    yield bold(name)
+    yield Table("checks", _CHECKED, [asdict(check) for check in checks])
+    yield from (dim(f"{check.what}: {check.note}") for check in checks if check.note)
+    yield ""
+
+
+def verdict_line(checks: Sequence[Check]) -> Text:
+    """Say whether all of it holds."""
+    wrong = sum(check.agrees is False for check in checks)
+    right, left = sum(check.agrees is True for check in checks), sum(check.agrees is None for check in checks)
+    not_checked = f"; {left} could not be checked" if left else ""
+    if wrong:
+        return Text(f"NOT VERIFIED: {wrong} of {wrong + right} differ{not_checked}", style="bold red")
+    return bold(f"verified: all {right} agree{not_checked}")

@@ -123,12 +123,10 @@ def gpu_report(gpu: Gpu) -> Iterator[Piece]:
         if key in gpu.peak_tflops
     ]
     columns = (
-        Column("format", "number_format"),
-        Column("dense TFLOPS", "peak_tflops", _four),
+        Column("format", "number_format"), Column("dense TFLOPS", "peak_tflops", _four),
         Column("2:4 sparse", "peak_tflops_sparse", _four),
-        Column("ops/SM/cycle", "operations_per_sm_cycle", "{:g}".format),
-        Column("MMA", "mma"),
-    )
+        Column("ops/SM/cycle", "operations_per_sm_cycle", "{:g}".format), Column("MMA", "mma"),
+    )  # fmt: skip
     yield Table("formats", columns, rows)
     for head, texts in (("Sources", gpu.sources), ("Not confirmed by a data sheet", gpu.unsure)):
         if texts:
@@ -150,10 +148,8 @@ def _interval(kernel: Kernel) -> str:
 
 
 _PARTS = (
-    Column("part", "part"),
-    Column("time", "time_us", _us),
-    Column("what", lambda row: _WHAT[row["part"]]),
-)
+    Column("part", "part"), Column("time", "time_us", _us), Column("what", lambda row: _WHAT[row["part"]]),
+)  # fmt: skip
 
 
 def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Piece]:
@@ -209,12 +205,9 @@ def _short(bottleneck: str) -> str:
 _KERNELS = (
     Column("layer", lambda row: row["name"] + (f" x{row['repeat']}" if row["repeat"] > 1 else ""), unbroken=True),
     Column("M x N x K", lambda row: "{m}x{n}x{k}".format(**row) + (f" x{row['batch']}" if row["batch"] > 1 else "")),
-    Column("tile", _tile),
-    Column("waves", "waves", "{:.2f}".format),
-    Column("time", "time_us", _us),
-    Column("TFLOPS", "tflops", "{:.3g}".format),
-    Column("bottleneck", "bottleneck", _short, fold=True),
-)
+    Column("tile", _tile), Column("waves", "waves", "{:.2f}".format), Column("time", "time_us", _us),
+    Column("TFLOPS", "tflops", "{:.3g}".format), Column("bottleneck", "bottleneck", _short, fold=True),
+)  # fmt: skip
 
 
 def kernels_report(name: str, pairs: Sequence[tuple[Kernel, int]], *, quiet: bool = False) -> Iterator[Piece]:
@@ -277,11 +270,9 @@ def advice_json(advice: Advice) -> dict[str, Any]:
 
 
 _CHANGES = (
-    Column("change", "what"),
-    Column("time", "time_us", _us),
-    Column("TFLOPS", "tflops", _four),
+    Column("change", "what"), Column("time", "time_us", _us), Column("TFLOPS", "tflops", _four),
     Column("speed", "speedup", "{:.2f}x".format),
-)
+)  # fmt: skip
 
 
 def advice_report(advice: Advice) -> Iterator[Piece]:
@@ -309,18 +300,14 @@ def point_row(point: Point) -> dict[str, Any]:
 
 
 _RIDGES = (
-    Column("level", "level"),
-    Column("bandwidth", "bytes_per_s", _rate),
+    Column("level", "level"), Column("bandwidth", "bytes_per_s", _rate),
     Column("compute-bound from", "intensity", "{:.4g} FLOP/B".format),
-)
+)  # fmt: skip
 _POINTS = (
-    Column("layer", ("kernel", "name"), unbroken=True),
-    Column("FLOP/B", "intensity", _four),
-    Column("compute", "compute_share", percent),
-    Column("DRAM", "memory_share", percent),
-    Column("time", ("kernel", "time_us"), _us3),
-    Column("bottleneck", ("kernel", "bottleneck"), _short, left=True),
-)
+    Column("layer", ("kernel", "name"), unbroken=True), Column("FLOP/B", "intensity", _four),
+    Column("compute", "compute_share", percent), Column("DRAM", "memory_share", percent),
+    Column("time", ("kernel", "time_us"), _us3), Column("bottleneck", ("kernel", "bottleneck"), _short, left=True),
+)  # fmt: skip
 
 
 def roofline_report(
@@ -336,15 +323,10 @@ def roofline_report(
 def compared_row(case: Compared) -> dict[str, Any]:
     """Layer as a plain row."""
     return {
-        "name": case.name,
-        "kernels": [kernel.name for kernel in case.kernels],
-        "products": case.products,
-        "measured_us": case.measured_us,
-        "measured_dram_bytes": case.dram_bytes,
-        "reads_only": case.reads_only,
-        "roofline_share": case.roofline_share,
-        "predicted": kernel_row(case.predicted),
-    }
+        "name": case.name, "kernels": [kernel.name for kernel in case.kernels], "products": case.products,
+        "measured_us": case.measured_us, "measured_dram_bytes": case.dram_bytes, "reads_only": case.reads_only,
+        "roofline_share": case.roofline_share, "predicted": kernel_row(case.predicted),
+    }  # fmt: skip
 
 
 def doubt_of(found: Sequence[Compared]) -> str:
@@ -368,9 +350,7 @@ def _tiles(row: Row) -> str:
 
 
 _COMPARED = (
-    Column("layer", "name", fold=True),
-    Column("runs", "products"),
-    Column("measured", "measured_us", _us3),
+    Column("layer", "name", fold=True), Column("runs", "products"), Column("measured", "measured_us", _us3),
     Column("predicted", ("predicted", "time_us"), _us3),
     Column("ratio", _ratio, meaning="predicted over measured, * outside the interval"),
     Column(
@@ -378,11 +358,9 @@ _COMPARED = (
         else _bytes(row["measured_dram_bytes"]) + (" r" if row["reads_only"] else ""),
         meaning="of one product, r: reads alone",
     ),
-    Column("predicted", ("predicted", "dram_bytes"), _bytes),
-    Column("roofline", "roofline_share", percent, wide=True),
+    Column("predicted", ("predicted", "dram_bytes"), _bytes), Column("roofline", "roofline_share", percent, wide=True),
     Column("tile", _tiles, left=True, meaning="as the kernel's name says it, and predicted"),
 )  # fmt: skip
-
 
 _UNMATCHED = 12
 """Kernels that match nothing and are listed: those that took the longest in all."""
@@ -445,14 +423,10 @@ def plain(value: float) -> str:
 
 
 _ERRORS = (
-    Column("rows", "of"),
-    Column("count", "rows", "{:,}".format),
-    Column("median", "median", short_percent),
-    Column("mean", "mean", short_percent),
-    Column(f"median from {_LARGE} FLOP", "large_median", short_percent),
-    Column("Spearman", "spearman", plain),
-    Column("median ratio", "ratio", plain),
-)
+    Column("rows", "of"), Column("count", "rows", "{:,}".format), Column("median", "median", short_percent),
+    Column("mean", "mean", short_percent), Column(f"median from {_LARGE} FLOP", "large_median", short_percent),
+    Column("Spearman", "spearman", plain), Column("median ratio", "ratio", plain),
+)  # fmt: skip
 
 
 def errors_table(errors: Mapping[str, Errors], title: str = "", note: str = "", **of: str) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -14,9 +14,43 @@ from accelsim.inputs.units import format_si, listed, ratio
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
 from accelsim.search.result import SearchResult
-from accelsim.show.report import energy, percent, times, wider_operands, widths_line
+from accelsim.show.report import energy, percent, times
 from accelsim.show.report.verdicts import question, verdict
 from accelsim.show.table import Piece, bold
+
+
+def other_operations(layers: Sequence[Einsum]) -> str:
+    """Runs of some layers in words, such as `9 layers that do not multiply and add (8 add, 1 max)`."""
+    runs: dict[str, int] = {}
+    for layer in layers:
+        runs[layer.operation] = runs.get(layer.operation, 0) + layer.repeat
+    many = sum(runs.values())
+    kinds = listed(f"{many} {operation}" for operation, many in runs.items())
+    return f"{many:,} layer{'s' if many > 1 else ''} that do{'' if many > 1 else 'es'} not multiply and add ({kinds})"
+
+
+def left_out_line(layers: Sequence[Einsum], ask: str = "--all-layers") -> str:
+    """Which layers are not in a total, and what counts them."""
+    names = listed((layer.name for layer in layers), 3)
+    return f"not in the total: {other_operations(layers)}: {names}; {ask} counts each of their points as a MAC"
+
+
+def wider_operands(machine: Architecture, layers: Sequence[Einsum]) -> list[str]:
+    """What operands cost that are wider than the multipliers."""
+    wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
+    unit, widths = machine.compute, machine.energy.formats(machine.compute.name)
+    wider = {next((width for width in widths if width >= bits), 0) for bits in wide if bits > unit.bits > 0} - {0}
+    if not wider:
+        return []
+    charged = f"an operation of {listed(map(str, sorted(wider)))} bit"
+    return [f"{unit.name} is {unit.bits} bit wide: wider operands are charged as {charged}, at the same rate"]
+
+
+def widths_line(layers: Sequence[Einsum]) -> str:
+    """Widths of the operands and partial sums of some layers."""
+    wide = sorted({tensor.bits for layer in layers for tensor in layer.tensors if not tensor.output})
+    sums = sorted({layer.output.psum_bits for layer in layers})
+    return f"{listed(map(str, wide))}-bit operands, {listed(map(str, sums))}-bit partial sums"
 
 
 def cost_line(result: Result) -> str:
@@ -170,7 +204,6 @@ def hint_of(result: Result, einsum: Einsum, search: SearchResult | None, *, trad
 
 _LOW, _AWKWARD = 0.5, 7
 """Utilization below which there is a hint, and the prime factor above which a dimension is awkward to tile."""
-
 
 _SOME_WAITING = 0.0005
 """Share of the cycles or of the energy from which stalls and an alternative are reported."""

@@ -17,20 +17,7 @@ from accelsim.inputs.units import format_bits, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.model.result import LevelResult, Result
 from accelsim.search.result import SearchResult
-from accelsim.show.report import (
-    OTHER_COLOUR,
-    count,
-    energy,
-    energy_scale,
-    gap_text,
-    in_scale,
-    letters,
-    percent,
-    share,
-    split_bar,
-    tensor_colours,
-    times,
-)
+from accelsim.show.report import OTHER_COLOUR, count, energy, gap_text, percent, share, tensor_colours, times
 from accelsim.show.report.headline import alternative, headline, hint_of
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
 
@@ -38,6 +25,7 @@ if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
     from accelsim.search.zeros import BestWithZeros
 
+_ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 _INDENT = 2
 _DEEPEST = 40
 
@@ -54,6 +42,56 @@ class NestLevel:
     used: str
     keeps: str
     lines: tuple[str, ...]
+
+
+def energy_scale(total_pj: float) -> tuple[float, str]:
+    """Choose the unit of a column of energies [pJ]: its size in pJ and its name; the total has one to three digits.
+
+    >>> energy_scale(12278333440.0)
+    (1000000000.0, 'mJ')
+    """
+    return next((unit for unit in _ENERGY_UNITS if total_pj >= unit[0]), _ENERGY_UNITS[-1])
+
+
+def in_scale(energy_pj: float, scale: float) -> str:
+    """Energy [pJ] in a column's unit, to three decimals.
+
+    >>> in_scale(471859200.0, 1e9), in_scale(100.0, 1e9), in_scale(0.0, 1e9)
+    ('0.472', '<0.001', '')
+    """
+    if energy_pj == 0:
+        return ""
+    return f"{energy_pj / scale:.3f}" if energy_pj / scale >= 0.0005 else "<0.001"
+
+
+def letters(names: Sequence[str]) -> dict[str, str]:
+    """One letter for each name: the first of its own that is free, else a digit.
+
+    >>> letters(["Weights", "Inputs", "Outputs", "Other"])
+    {'Weights': 'W', 'Inputs': 'I', 'Outputs': 'O', 'Other': 'T'}
+    """
+    found: dict[str, str] = {}
+    for index, name in enumerate(names):
+        own = (letter for letter in name.upper() if letter.isalnum() and letter not in found.values())
+        found[name] = next(own, str(index % 10))
+    return found
+
+
+def split_bar(parts: Sequence[float], cells: int) -> list[int]:
+    """Cells of a bar for each part of it, by largest remainder, so that they sum to `cells`.
+
+    >>> split_bar([1.0, 1.0, 1.0], 10)
+    [4, 3, 3]
+    """
+    total = sum(parts)
+    if total <= 0 or cells <= 0:
+        return [0] * len(parts)
+    exact = [part / total * cells for part in parts]
+    whole = [int(cell) for cell in exact]
+    order = sorted(range(len(parts)), key=lambda i: whole[i] - exact[i])
+    for i in order[: cells - sum(whole)]:
+        whole[i] += 1
+    return whole
 
 
 def nest_levels(result: Result) -> list[NestLevel]:
@@ -250,15 +288,13 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
         spent[tensor.level] += tensor.energy_pj
     columns = (
         Column("\nlevel", lambda row: f"  {row['tensor']}" if row["tensor"] else bold(row["level"]), lambda name: name),
-        Column("\ntile", _tile),
-        *(Column(f"\n{name}", name, count) for name in ("reads", "fills", "updates")),
-        Column("multi-\ncast", "multicast", times),
-        Column("reduc-\ntion", "spatial_reduction", times),
+        Column("\ntile", _tile), *(Column(f"\n{name}", name, count) for name in ("reads", "fills", "updates")),
+        Column("multi-\ncast", "multicast", times), Column("reduc-\ntion", "spatial_reduction", times),
         Column(f"energy\n[{unit}]", "energy_pj", lambda energy_pj: in_scale(energy_pj, scale)),
         Column(
             "% of\nlevel", lambda row: row["energy_pj"] / spent[row["level"]] if row.get("energy_pj") else None, share
         ),
-    )
+    )  # fmt: skip
     note = f"words of {'the busiest' if result.imperfect else 'one'} instance; energy of all instances"
     yield Table("movement", columns, movement_rows(result, architecture, einsum), "Data movement", note)
     yield dim("multicast: children served by one read; reduction: sums added before one update")
@@ -297,11 +333,9 @@ def _energy(result: Result, einsum: Einsum) -> Iterator[Piece]:
         return Column(name or others, lambda row: in_scale(row["parts"][name], scale))
 
     columns = (
-        Column("component", "component"),
-        *map(part, letter),
-        Column("sum", lambda row: in_scale(row["sum"], scale)),
+        Column("component", "component"), *map(part, letter), Column("sum", lambda row: in_scale(row["sum"], scale)),
         Column("% of total", lambda row: share(row["sum"] / (result.energy_pj or 1.0))),
-    )
+    )  # fmt: skip
     total = ["sum", *(in_scale(part, scale) for part in totals.values()), in_scale(result.energy_pj, scale), "100 %"]
     last = ["% of total", *(share(part / result.energy_pj) if part else "" for part in totals.values()), "", ""]
     yield Table(
@@ -318,10 +352,9 @@ def _cycles(result: Result) -> Iterator[Piece]:
         return _bar(row, room - 14).append(" <- bottleneck" if row["bottleneck"] else "", style="bold")
 
     columns = (
-        Column("component", "component"),
-        Column("cycles", "cycles", "{:,}".format),
+        Column("component", "component"), Column("cycles", "cycles", "{:,}".format),
         Column("% of total", "share", share),
-    )
+    )  # fmt: skip
     note = "that each component needs; all overlap, so the largest is the total"
     if not result.all_overlaps:
         note = "that each component needs; these overlap, but not all fills and drains"
@@ -341,11 +374,9 @@ def _cycles(result: Result) -> Iterator[Piece]:
 
 
 _TIME = (
-    Column("component", "component"),
-    Column("what", "what", left=True),
-    Column("cycles", "cycles", "{:,}".format),
+    Column("component", "component"), Column("what", "what", left=True), Column("cycles", "cycles", "{:,}".format),
     Column("share", "share", share),
-)
+)  # fmt: skip
 
 
 def _bar(row: Row, room: int) -> Text:
@@ -358,14 +389,10 @@ def _some(cycles: int) -> str:
 
 
 _FILLS = (
-    Column("level", "level"),
-    Column("tensor", "tensor", left=True),
-    Column("first fill", "first_fill", _some),
-    Column("all fills", "fills", _some),
-    Column("last drain", "last_drain", _some),
-    Column("all drains", "drains", _some),
-    Column("overlap", "overlap", left=True),
-)
+    Column("level", "level"), Column("tensor", "tensor", left=True), Column("first fill", "first_fill", _some),
+    Column("all fills", "fills", _some), Column("last drain", "last_drain", _some),
+    Column("all drains", "drains", _some), Column("overlap", "overlap", left=True),
+)  # fmt: skip
 
 
 def _fills(result: Result, *, shown: bool) -> Iterator[Piece]:
@@ -382,13 +409,10 @@ def _fills(result: Result, *, shown: bool) -> Iterator[Piece]:
 
 
 _LAYOUTS = (
-    Column("tensor", "tensor"),
-    Column("data layout", "kind"),
-    Column("order, lines", "layout", left=True, fold=True),
-    Column("moved", "bits", format_bits),
-    Column("in bursts", "burst_bits", format_bits),
+    Column("tensor", "tensor"), Column("data layout", "kind"), Column("order, lines", "layout", left=True, fold=True),
+    Column("moved", "bits", format_bits), Column("in bursts", "burst_bits", format_bits),
     Column("factor", lambda row: times(row["burst_bits"] / row["bits"])),
-)
+)  # fmt: skip
 _CONFLICTS = Column("bank conflicts", lambda row: times(row["port_bits"] / row["burst_bits"]))
 
 
@@ -437,7 +461,6 @@ _DIFFERENCES = {
     "words": "Words of all instances, and of a tile",
     "loops": "Loop nest",
 }
-
 
 _TOTALS = {"energy_pj": "energy", "edp": "EDP [pJ*cycle]", "offchip_words": "off-chip words"}
 
@@ -488,17 +511,12 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
         yield f"Imbalance: the slowest instances take {compute.slowest:.3g}x the mean time, and the others wait.\n"
     number = "{:,.0f}".format
     columns = (
-        Column("level", "level", once=True),
-        Column("tensor", "tensor"),
-        Column("format", "format"),
-        Column("tile", "held_words", number),
-        Column("dense", "dense_words", number),
-        Column("actual", "actual_words", number),
-        Column("gated", "gated_words", number),
-        Column("skipped", "skipped_words", number),
-        Column("metadata [bit]", "metadata_bits", number),
+        Column("level", "level", once=True), Column("tensor", "tensor"), Column("format", "format"),
+        Column("tile", "held_words", number), Column("dense", "dense_words", number),
+        Column("actual", "actual_words", number), Column("gated", "gated_words", number),
+        Column("skipped", "skipped_words", number), Column("metadata [bit]", "metadata_bits", number),
         Column("energy", lambda row: row["energy_pj"] / row["dense_pj"] if row["dense_pj"] else None, percent),
-    )
+    )  # fmt: skip
     yield Table("sparse", columns, found.rows())
     yield "Energy is relative to the dense words; words in no column are not stored, or skipped at an outer level."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -11,8 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from accelsim.designs.soc import Assigned, layer_rows
-from accelsim.fusion.result import FusedNetwork, FusedPart, GroupResult, Segment
-from accelsim.fusion.tiling import has_halo
+from accelsim.fusion.result import FusedNetwork, Segment, sum_totals
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, format_si, listed, ratio
@@ -20,20 +19,9 @@ from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
 from accelsim.search.result import SearchedSpace, SearchResult
-from accelsim.show.report import (
-    count,
-    energy,
-    gap_text,
-    left_out_line,
-    objective_value,
-    other_operations,
-    percent,
-    share,
-    times,
-    verdicts,
-    wider_operands,
-    widths_line,
-)
+from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, times, verdicts
+from accelsim.show.report.headline import left_out_line, other_operations, wider_operands, widths_line
+from accelsim.show.report.loop_tree import loop_tree_table, tree_lines
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.report.verdicts import above, common_space, known, mappings_of, proved, question, widest_proved
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
@@ -50,18 +38,12 @@ def _gap(row: Row) -> str:
 
 
 _COLUMNS = (
-    Column("\nlayer", "layer", fold=True),
-    Column("\ncount", "repeat"),
-    Column("\nMACs", "macs", count, wide=True),
+    Column("\nlayer", "layer", fold=True), Column("\ncount", "repeat"), Column("\nMACs", "macs", count, wide=True),
     Column("\nenergy", lambda row: "none valid" if row["energy_pj"] is None else energy(row["energy_pj"])),
-    Column("\n%", "energy_share", share),
-    Column("\npJ/MAC", "pj_per_mac", "{:.4g}".format),
-    Column("\ncycles", "cycles", count),
-    Column("\n%", "cycles_share", share),
-    Column("\nutil.", "utilization", percent),
-    Column("bottle-\nneck", "bottleneck", left=True),
-    Column("\ngap", _gap),
-)
+    Column("\n%", "energy_share", share), Column("\npJ/MAC", "pj_per_mac", "{:.4g}".format),
+    Column("\ncycles", "cycles", count), Column("\n%", "cycles_share", share),
+    Column("\nutil.", "utilization", percent), Column("bottle-\nneck", "bottleneck", left=True), Column("\ngap", _gap),
+)  # fmt: skip
 
 
 def network_line(network: str, machine: Architecture, outcomes: Sequence[LayerOutcome]) -> str:
@@ -142,13 +124,10 @@ def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
         "effective": totals["effective_macs"] / totals["macs"],
     }
     columns = (
-        Column("\nlayer", "layer", fold=True),
-        Column("\ncount", "repeat"),
-        Column("dense\nenergy", "energy_pj", energy),
-        Column("sparse\nenergy", "sparse_energy_pj", energy),
+        Column("\nlayer", "layer", fold=True), Column("\ncount", "repeat"),
+        Column("dense\nenergy", "energy_pj", energy), Column("sparse\nenergy", "sparse_energy_pj", energy),
         Column("\nshare", lambda row: share(row["sparse_energy_pj"] / row["energy_pj"])),
-        Column("dense\ncycles", "cycles", count),
-        Column("sparse\ncycles", "sparse_cycles", count),
+        Column("dense\ncycles", "cycles", count), Column("sparse\ncycles", "sparse_cycles", count),
         Column("\nshare", lambda row: share(row["sparse_cycles"] / row["cycles"])),
         Column("effective\nMACs", "effective", share),
         Column(
@@ -157,7 +136,7 @@ def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
                 "proved" if row["sparse_proved"] else gap_text(row["sparse_gap"]) if row.get("sparse_gap") else "-"
             ),
         ),
-    )
+    )  # fmt: skip
     yield heading("Sparsity", "the best mapping of each layer with and without it")
     yield Table("zeros", columns, shown, below=[total])
     proved = sum(row["sparse_proved"] for row in shown)
@@ -198,11 +177,9 @@ def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Piece]:
         return times(part / (part - above) if part > above else math.inf)
 
     columns = (
-        Column("layer", "layer", fold=True),
-        Column(f"% of {what}", f"{what}_share", share),
-        Column("x lower bound", factor),
-        Column("headroom [% of total]", key, share),
-    )
+        Column("layer", "layer", fold=True), Column(f"% of {what}", f"{what}_share", share),
+        Column("x lower bound", factor), Column("headroom [% of total]", key, share),
+    )  # fmt: skip
     yield Table("first", columns, first, "Where a better architecture helps most", f"{what} above the lower bound")
     yield dim(f"headroom of all layers: {share(rest)} of the {what}")
 
@@ -252,81 +229,60 @@ def fusion_line(found: FusedNetwork) -> str:
 def brief(found: FusedNetwork) -> Iterator[Piece]:
     """Which layers to fuse, what that gains, and what is proved."""
     yield bold(fusion_line(found))
-    yield from _summary(found)
     yield from _gains(found)
     yield bold(_verdict(found))
 
 
-def _summary(found: FusedNetwork) -> Iterator[Piece]:
-    """The network layer by layer, and with fused layers."""
-    one, other = found.unfused, found.totals
-    forms: dict[str, tuple[str, Any]] = {
-        "energy": ("energy_pj", energy),
-        "cycles": ("cycles", count),
-        "off-chip words": ("offchip_words", count),
-    }
-    rows = [
-        {"what": name, "apart": form(getattr(one, key)), "fused": form(getattr(other, key)),
-         "gain": times(ratio(getattr(one, key), getattr(other, key)))}
-        for name, (key, form) in forms.items()
-    ]  # fmt: skip
-    again = other.macs - one.macs
-    recomputed = "none" if not again else f"{count(again)} ({percent(again / one.macs)})"
-    rows.append({"what": "recomputed MACs", "apart": "", "fused": recomputed, "gain": ""})
-    columns = (Column("", "what"), Column("layer by layer", "apart"), Column("fused", "fused"), Column("gain", "gain"))
-    yield Table("totals", columns, rows)
+def _sides(head: str, key: str, form: Callable[[Any], str]) -> Column:
+    """Column of a cost as it is now, of the layers alone below it, and of what the one is of the other."""
 
+    def cell(row: Row) -> str:
+        now, alone = form(row["fused"][key]), row.get("unfused")
+        return f"{now}\n{form(alone[key])}\n{times(ratio(alone[key], row['fused'][key]))}" if alone else now
 
-def _gain(of: str) -> Column:
-    return Column("gain", lambda row: times(ratio(row["unfused"][of], row["fused"][of])) if "unfused" in row else "")
+    return Column(head, cell)
 
 
 _FUSION_COLUMNS = (
-    Column("layers", lambda row: row["layers"] + (f" (+{row['alike']})" if row["alike"] else ""), fold=True),
+    Column("layers", lambda row: row["layers"] + (f" (+{row['alike']})" if row.get("alike") else ""), fold=True),
     Column("count", "repeat"),
-    Column("energy", ("fused", "energy_pj"), energy),
-    _gain("energy_pj"),
-    Column("cycles", ("fused", "cycles"), count),
-    _gain("cycles"),
-    Column("off-chip words", ("fused", "offchip_words"), count),
-    _gain("offchip_words"),
-    Column("recompute", lambda row: _recomputed(row) if "unfused" in row else ""),
-)
+    Column("", lambda row: f"{row['how']}\nalone\ngain" if "unfused" in row else "", left=True),
+    _sides("energy", "energy_pj", energy), _sides("cycles", "cycles", count),
+    _sides("off-chip words", "offchip_words", count),
+    Column("recomputed MACs", lambda row: _recomputed(row) if "unfused" in row else ""),
+)  # fmt: skip
 
 
 def _gains(found: FusedNetwork) -> Iterator[Piece]:
-    """A row for each fused group, and below it all other layers and the total, each against unfused."""
+    """Three lines for each fused group, each layer with whole tensors on chip and the total; one for other layers."""
     rows: list[Row] = [
         {
-            "layers": " + ".join(layer.name for layer in segment.layers),
-            "alike": len(segment.alike),
-            "repeat": segment.repeat,
-            "fused": asdict(segment.totals),
-            "unfused": asdict(segment.unfused),
+            "layers": " + ".join(layer.name for layer in segment.layers), "alike": len(segment.alike),
+            "repeat": segment.repeat, "fused": asdict(segment.totals), "unfused": asdict(segment.unfused),
         }
         for segment in found.fused
-    ]
-    shown = list(rows)
+    ]  # fmt: skip
+    total = {"layers": "total", "fused": asdict(found.totals)} | ({"unfused": asdict(found.unfused)} if rows else {})
+    yield Table("totals", (), [{**total, "unfused": asdict(found.unfused)}], shown=[])
+    how = ["fused" if len(segment.layers) > 1 else "on chip" for segment in found.fused]
+    shown = [{**row, "how": its} for row, its in zip(rows, how, strict=True)]
     others = [segment for segment in found.segments if segment.fused is None]
-    if not rows:
-        return
-    if others:
-        sums = {
-            name: sum(segment.repeat * getattr(segment.totals, name) for segment in others)
-            for name in ("energy_pj", "cycles", "offchip_words")
-        }
+    if others and rows:
+        sums = sum_totals([(segment.repeat, segment.totals) for segment in others])
         runs = sum(segment.repeat for segment in others)
-        shown.append({"layers": "not fused", "alike": 0, "repeat": runs, "fused": sums})
-    total = {"layers": "total", "alike": 0, "fused": asdict(found.totals), "unfused": asdict(found.unfused)}
-    yield Table("groups", _FUSION_COLUMNS, rows, shown=shown, below=[total])
-    yield dim("Rows are per run; totals include the count.")
+        shown.append({"layers": "other layers", "repeat": runs, "fused": asdict(sums)})
+    best = {"how": "fused" if "fused" in how else "on chip"}
+    yield Table("groups", _FUSION_COLUMNS, rows, shown=shown, below=[total | best])
+    if rows:
+        kept = "; on chip: whole tensors stay between layers" if "on chip" in how else ""
+        yield dim(f"Rows are per run; totals include the count{kept}.")
     if any(segment.alike for segment in found.fused):
-        yield dim("(+n): n more groups that are alike; the count includes them.")
+        yield dim("(+n): n more that are alike; the count includes them.")
 
 
 def _recomputed(row: Row) -> str:
     again = row["fused"]["macs"] - row["unfused"]["macs"]
-    return percent(again / row["unfused"]["macs"]) if again else "none"
+    return f"{count(again)}\n\n{percent(again / row['unfused']['macs'])}" if again else "none"
 
 
 def _verdict(found: FusedNetwork) -> str:
@@ -367,134 +323,26 @@ def _group(segment: Segment) -> Iterator[Piece]:
     found = segment.fused
     if found is None:
         return
-    more = f" (+{len(segment.alike)})" if segment.alike else ""
-    before, after = segment.unfused, found.totals
-    steps = f"{found.tiling.steps} step{'' if found.tiling.steps == 1 else 's'} at {found.tiling.level}"
-    gains = times(ratio(before.energy_pj, after.energy_pj)), times(before.cycles / after.cycles)
-    yield heading(found.group.name + more, f"{steps}; gain {gains[0]} in energy, {gains[1]} in cycles")
-    for line in nest_lines(found):
-        yield Text(line, no_wrap=True, overflow="ellipsis")
+    name = found.group.name + (f" (+{len(segment.alike)})" if segment.alike else "")
+    steps = f"{found.tiling.steps:,} step{'' if found.tiling.steps == 1 else 's'} at {found.tiling.level}"
+    yield heading(name, steps if len(segment.layers) > 1 else f"whole tensors in {found.tiling.level}")
+    yield Text("\n".join(tree_lines(found)), no_wrap=True, overflow="ellipsis")
+    yield Table("loop_tree", (), loop_tree_table(found), shown=[])
     rows = [
         {
-            "step": number,
-            "layer": part.result.workload,
-            "tiles": part.count,
-            "energy_pj": part.result.energy_pj,
-            "cycles": part.result.cycles,
-            "bottleneck": part.result.bottleneck,
-            "loop_nest": nest_line(part.result),
+            "step": number, "layer": part.result.workload, "tiles": part.count, "energy_pj": part.result.energy_pj,
+            "cycles": part.result.cycles, "bottleneck": part.result.bottleneck, "loop_nest": nest_line(part.result),
         }
         for number, part in enumerate(found.parts, 1)
-    ]
+    ]  # fmt: skip
     yield Table("parts", _PARTS, rows, "Layer tiles", "loop nest: level[stored tensors] and its loops, outermost first")
 
 
 _PARTS = (
-    Column("step", "step", left=False),
-    Column("layer", "layer", left=True),
-    Column("tiles", "tiles"),
-    Column("energy", "energy_pj", energy),
-    Column("cycles", "cycles", count),
-    Column("bound by", "bottleneck", left=True),
-    Column("loop nest", "loop_nest", fold=True),
-)
-
-
-def nest_lines(found: GroupResult) -> list[str]:
-    """Fused loop nest of a group: what lies in the fusing level, the loops, and inside them each layer.
-
-    A layer has a line for each part that it runs, and one for each tensor that stays or goes out, with where it goes.
-    """
-    group, tiling = found.group, found.tiling
-    lines = [
-        f"{name} of {group.layers[at].name} lies in {tiling.level} as a whole"
-        for at, name in sorted(found.border.present)
-    ]
-    if found.border.taken:
-        lines.append(f"whole tensors take {_size(found, found.border.taken)} of {tiling.level}")
-    indent = ""
-    for at, names in enumerate(tiling.resident):
-        for name in sorted(names):
-            lines.append(f"{name} of {group.layers[at].name} stays in {tiling.level} while its tile is the same")
-    for loop in tiling.loops:
-        last = group.layers[-1]
-        of = f"of {last.output.name}" if loop.dim in last.output.dims else f"that {last.name} sums"
-        lines.append(f"{indent}{loop}: {loop.tile} of {last.dims[loop.dim]} {loop.dim} {of}")
-        indent += "  "
-    number = 0
-    for at, einsum in enumerate(group.layers):
-        mine = [part for part in found.parts if part.part.layer == at]
-        moved = [dim.dims[at] for dim in group.dims if dim.name in {loop.dim for loop in tiling.loops}]
-        done = sum(part.count * part.result.macs for part in mine)
-        again = "" if done == einsum.macs else f" ({percent(done / einsum.macs)} of its MACs)"
-        lines.append(f"{indent}{einsum.name}{again}")
-        for part in mine:
-            number += 1
-            lines.append(f"{indent}  {number:2}  {_part_line(part, moved, einsum.output.name)}")
-        lines += [f"{indent}> {line}" for line in (*_shared_inputs(found, at), *_output(found, at))]
-    return lines
-
-
-def _size(found: GroupResult, words: int, bits: int = 1) -> str:
-    """What words of so many bits take in the fusing level, in bytes."""
-    level = next(level for level in found.parts[0].result.levels if level.level == found.tiling.level)
-    return format_bits(words * -(-bits // level.word_bits) * level.word_bits)
-
-
-def _part_line(part: FusedPart, moved: Sequence[str], output: str) -> str:
-    """A part in words: how often, and what of the dimensions that the fused loops move."""
-    bounds, steps = part.result.bounds, {dim: f" in {many} steps" for dim, many in part.part.sums if many > 1}
-    tile = ", ".join(f"{dim} {bounds[dim]}{steps.get(dim, '')}" for dim in moved)
-    fetches = sorted(part.part.arriving - {output})
-    return f"{part.count} x {tile or 'whole'}{f', fetches {listed(fetches)}' if fetches else ''}"
-
-
-def _shared_inputs(found: GroupResult, at: int) -> list[str]:
-    """What a layer reads and leaves in the fusing level for later ones."""
-    group, lines = found.group, []
-    for number in sorted(found.tiling.shared):
-        first, *others = group.shared[number].readers
-        if first.layer == at:
-            tensor = group.layers[at].tensor(first.tensor)
-            again = listed(f"{r.tensor} of {group.layers[r.layer].name}" for r in others)
-            size = _size(found, found.shared(number).live, tensor.bits)
-            lines.append(f"{first.tensor} of {group.layers[at].name} stays in {found.tiling.level} as {again}: {size}")
-    return lines
-
-
-def _output(found: GroupResult, at: int) -> list[str]:
-    """Where the output of a layer goes, what it takes in the fusing level, and how its halo is had again."""
-    group, tiling, border = found.group, found.tiling, found.border
-    name = f"{group.layers[at].output.name} of {group.layers[at].name}"
-    lines, written = [], group.written(at)
-    if at in border.staying:
-        lines.append(f"{name} stays in {tiling.level} as a whole")
-    elif written is not None:
-        room, bits = found.rooms[written], group.layers[at].output.bits
-        readers = listed(group.layers[reader.layer].name for reader in group.inside[written].readers)
-        lines.append(f"{name} in {tiling.level}: {_size(found, room.live, bits)}, read by {readers}")
-        lines += _halo(found, written, _size(found, room.between, bits))
-    if at in border.leaving:
-        lines.append(f"{name} goes to {found.parts[0].result.levels[0].level}")
-    sums = next((part.part for part in found.parts if part.part.layer == at and part.part.sums), None)
-    if sums is not None:
-        streams = group.layers[at].output.name in sums.streamed
-        lines.append("partial sums go out and come back" if streams else f"partial sums stay in {tiling.level}")
-    return lines
-
-
-def _halo(found: GroupResult, link: int, stays: str) -> list[str]:
-    """How the halo of a link is had again: words that stay, or are computed again."""
-    group, tiling = found.group, found.tiling
-    again = [
-        loop.dim
-        for loop in tiling.loops
-        for dim in group.dims
-        if dim.name == loop.dim and has_halo(dim, loop.steps, link) and loop.dim not in tiling.retain[link]
-    ]
-    halos = [f"retained along {listed(sorted(tiling.retain[link]))} ({stays} stay)"] if tiling.retain[link] else []
-    halos += [f"recomputed along {listed(sorted(again))}"] if again else []
-    return [f"halo {', '.join(halos)}"] if halos else []
+    Column("step", "step", left=False), Column("layer", "layer", left=True), Column("tiles", "tiles"),
+    Column("energy", "energy_pj", energy), Column("cycles", "cycles", count),
+    Column("bound by", "bottleneck", left=True), Column("loop nest", "loop_nest", fold=True),
+)  # fmt: skip
 
 
 def system_line(found: Assigned) -> str:
@@ -514,14 +362,12 @@ def system_report(found: Assigned) -> Iterator[Piece]:
     yield ""
     rows, names = layer_rows(found), [core.name for core in found.system.cores]
     columns = [
-        Column("layer", "layer", fold=True),
-        Column("operation", "operation", left=True),
+        Column("layer", "layer", fold=True), Column("operation", "operation", left=True),
         Column(
             "core", lambda row: ", ".join(n if len(row["runs"]) == 1 else f"{n} x{k}" for n, k in row["runs"].items())
         ),
-        Column("energy", "energy_pj", energy),
-        Column("time", "seconds", lambda seconds: format_si(seconds, "s", 4)),
-    ]
+        Column("energy", "energy_pj", energy), Column("time", "seconds", lambda seconds: format_si(seconds, "s", 4)),
+    ]  # fmt: skip
     columns += [Column(f"on {name}", partial(_elsewhere, name, found.objective), wide=True) for name in names]
     yield Table("layers", columns, rows, below=[["total", "", "", energy(found.energy_pj), ""]])
     yield from _shares(rows, "operation")
@@ -561,10 +407,9 @@ def _shares(rows: Sequence[Row], of: str) -> Iterator[Piece]:
             one["seconds"] += runs * cost["seconds"]
     pj, seconds = (sum(one[key] for one in sums.values()) for key in ("energy_pj", "seconds"))
     columns = (
-        Column(of, of),
-        Column("energy", "energy_pj", energy),
+        Column(of, of), Column("energy", "energy_pj", energy),
         Column("share", lambda row: row["energy_pj"] / pj if pj else None, share),
         Column("time", "seconds", lambda value: format_si(value, "s", 4)),
         Column("share", lambda row: row["seconds"] / seconds if seconds else None, share),
-    )
+    )  # fmt: skip
     yield Table(f"by_{of}", columns, list(sums.values()), f"By {of}")

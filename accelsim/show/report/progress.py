@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accelsim.search.stopping import OnProgress, Progress, hold
@@ -13,6 +14,7 @@ from accelsim.show.report import count, energy, gap_text, objective_value
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import ProgressColumn
 
     from accelsim.designs.store import OnSweepProgress, SweepProgress
     from accelsim.designs.sweep import Sweep
@@ -29,7 +31,13 @@ def search_progress(console: Console, mode: str = "auto") -> Iterator[OnProgress
     lines) or `none`. The best mapping so far is what is said if the process has to end at once.
     """
     if console.is_terminal and mode == "auto":
-        with _bar(console) as tell:
+        with _bar(console, "", "getting ready") as update:
+
+            def tell(state: Progress) -> None:
+                _keep(state)
+                end = 1.0 if state.total or state.seconds_limit else None
+                update(description=_name(state), completed=done(state), total=end, now=_now(state))
+
             yield tell
     else:
         yield _lines(console, mode, lambda state: f"{_name(state)}: {_now(state)}")
@@ -38,8 +46,7 @@ def search_progress(console: Console, mode: str = "auto") -> Iterator[OnProgress
 @contextmanager
 def sweep_progress(console: Console, sweep: Sweep, mode: str = "auto") -> Iterator[OnSweepProgress]:
     """Show on stderr how far a sweep is, how long it still takes, and the best so far; as `search_progress`."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import MofNCompleteColumn, TextColumn
 
     from accelsim.designs.sweep import COLUMNS
     from accelsim.show.report.tables import said
@@ -52,11 +59,8 @@ def sweep_progress(console: Console, sweep: Sweep, mode: str = "auto") -> Iterat
     if not console.is_terminal or mode != "auto":
         yield _lines(console, mode, lambda state: f"{sweep.name}: {state.done} of {state.total} designs, {now(state)}")
         return
-    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TextColumn("designs, left"))
-    more = TimeRemainingColumn(), TextColumn("{task.fields[now]}")
-    with Bar(*columns, *more, console=console, transient=True) as bar:
-        task = bar.add_task(sweep.name, total=None, now="")
-        yield lambda state: bar.update(task, completed=state.done, total=state.total, now=now(state))
+    with _bar(console, sweep.name, "", MofNCompleteColumn(), TextColumn("designs, left")) as update:
+        yield lambda state: update(completed=state.done, total=state.total, now=now(state))
 
 
 def _lines(console: Console, mode: str, text: Callable[[Any], str]) -> Callable[[Any], None]:
@@ -84,20 +88,13 @@ def _name(state: Progress) -> str:
 
 
 @contextmanager
-def _bar(console: Console) -> Iterator[OnProgress]:
+def _bar(console: Console, name: str, now: str, *more: ProgressColumn) -> Iterator[Callable[..., None]]:
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(20), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, now="getting ready")
-
-        def tell(state: Progress) -> None:
-            _keep(state)
-            end = 1.0 if state.total or state.seconds_limit else None
-            bar.update(task, description=_name(state), completed=done(state), total=end, now=_now(state))
-
-        yield tell
+    columns = (TextColumn("{task.description}"), BarColumn(20), *more)
+    with Bar(*columns, TimeRemainingColumn(), TextColumn("{task.fields[now]}"), console=console, transient=True) as bar:
+        yield partial(bar.update, bar.add_task(name, total=None, now=now))
 
 
 def done(state: Progress) -> float:

@@ -15,18 +15,8 @@ from accelsim.inputs.units import format_bits, printable, ratio
 from accelsim.model.result import Result
 from accelsim.results import Provenance, to_json
 from accelsim.search.result import MOST_TIES, FrontResult, Sample, SearchedSpace, SearchResult
-from accelsim.show.report import (
-    change,
-    count,
-    energy,
-    gap_text,
-    goal_name,
-    large,
-    left_out_line,
-    objective_value,
-    percent,
-    times,
-)
+from accelsim.show.report import change, count, energy, gap_text, goal_name, large, objective_value, percent, times
+from accelsim.show.report.headline import left_out_line
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.report.verdicts import STOPS, certificate_report, common_space, lowest, mappings_of, proved, verdict
 from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, to_csv
@@ -82,28 +72,22 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Pie
     least = goal.of(search.best)
     rows = [
         {
-            "rank": rank,
-            "value": goal.of(each),
-            "over_best": ratio(goal.of(each), least) - 1,
+            "rank": rank, "value": goal.of(each), "over_best": ratio(goal.of(each), least) - 1,
             **{name: getattr(each, name) for name in ("energy_pj", "cycles", "utilization")},
             "loop_nest": nest_line(each),
         }
         for rank, equal in enumerate(ties, 1)
         for each in equal
-    ]
+    ]  # fmt: skip
     firsts = {row["rank"]: row for row in reversed(rows)}
     folded = [{**firsts[rank], "mappings": len(equal)} for rank, equal in enumerate(ties[:shown], 1)]
     tied = [Column("mappings", "mappings", count)] if len(ties) < len(search.ranked) else []
     clock, named = search.best.clock_hz, search.objective
     product = Column(goal_name(named), "value", lambda value: objective_value(named, value, 5, clock))
     columns = (
-        Column("rank", "rank", left=False),
-        *tied,
-        *([product] if search.objective not in ("energy", "cycles") else []),
-        Column("over best", "over_best", lambda over: "" if over < 1e-12 else f"+{gap_text(over)}"),
-        *COSTS,
-        NEST,
-    )
+        Column("rank", "rank", left=False), *tied, *([product] if search.objective not in ("energy", "cycles") else []),
+        Column("over best", "over_best", lambda over: "" if over < 1e-12 else f"+{gap_text(over)}"), *COSTS, NEST,
+    )  # fmt: skip
     yield Table("mappings", columns, rows, "Best mappings", note, shown=folded)
     yield NEST_KEY
     if tied:
@@ -147,13 +131,11 @@ def bound_report(about: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Piec
     fits = next((row for row in reversed(rows) if row["size_bytes"] <= about["present_bytes"]), None)
     now = None if fits is None else {**fits, "size_bytes": about["present_bytes"], "knee": False, "now": True}
     columns = (
-        Column("size", lambda row: format_bits(8 * row["size_bytes"])),
-        Column(NAMES[goal], goal, form),
-        Column("half the size", "halving", change),
-        Column("twice", "doubling", change),
+        Column("size", lambda row: format_bits(8 * row["size_bytes"])), Column(NAMES[goal], goal, form),
+        Column("half the size", "halving", change), Column("twice", "doubling", change),
         Column("", lambda row: "present size" if "now" in row else "knee" if row["knee"] else "", left=True),
         Column("fully resident", lambda row: ", ".join(row["whole"]), left=True),
-    )
+    )  # fmt: skip
     yield bold("{layer} on {architecture}, over all sizes of {level}".format(**about))
     known = f"each optimal (proved) among {about['mappings']}" if about["proved"] else "incomplete: stopped early"
     yield f"{NAMES[goal]} changes at {len(rows)} sizes, {known}"
@@ -204,15 +186,11 @@ def runs_report(
     columns = (
         *(Column("architecture" if name == "arch" else name, name, left=True, unbroken=True) for name in varied),
         *([product] if objective not in ("", "energy", "cycles") else []),
-        *([Column("over best", over)] if least else []),
-        *COSTS,
+        *([Column("over best", over)] if least else []), *COSTS,
         *([units] if all(row.get("compute_used") for row in rows) else []),
-        Column("pJ/MAC", "pj_per_mac", "{:.4g}".format),
-        Column("off-chip words", "offchip_words", count),
-        *trades,
-        *(_SPARSE_COSTS if any("sparse_energy_pj" in row for row in rows) else ()),
-        Column("", said, fold=True),
-    )
+        Column("pJ/MAC", "pj_per_mac", "{:.4g}".format), Column("off-chip words", "offchip_words", count), *trades,
+        *(_SPARSE_COSTS if any("sparse_energy_pj" in row for row in rows) else ()), Column("", said, fold=True),
+    )  # fmt: skip
     yield bold(what)
     yield Table("runs", columns, rows)
     yield from [left_out_line(left_out)] if left_out else []
@@ -223,15 +201,13 @@ def runs_report(
 
 
 COSTS = (
-    Column("energy", "energy_pj", lambda energy_pj: energy(energy_pj, 5)),
-    Column("cycles", "cycles", count),
+    Column("energy", "energy_pj", lambda energy_pj: energy(energy_pj, 5)), Column("cycles", "cycles", count),
     Column("util.", "utilization", percent),
-)
+)  # fmt: skip
 _SPARSE_COSTS = (
-    Column("sparse", "sparse_energy_pj", lambda pj: energy(pj, 5)),
-    Column("cycles", "sparse_cycles", count),
+    Column("sparse", "sparse_energy_pj", lambda pj: energy(pj, 5)), Column("cycles", "sparse_cycles", count),
     Column("", lambda row: "proved" if row.get("sparse_proved") else ""),
-)
+)  # fmt: skip
 """Costs of the best mappings with sparsity."""
 NEST = Column("loop nest", "loop_nest", fold=True)
 NEST_KEY = dim("loop nest: level[stored tensors] loops, outermost first; x(...), y(...): spatial")
@@ -242,11 +218,9 @@ def _rejections(sample: Sample) -> Iterator[Piece]:
     if not rejected:
         return
     columns = (
-        Column("rule", "rule"),
-        Column("level", "level", left=True),
-        Column("mappings", "count", count),
+        Column("rule", "rule"), Column("level", "level", left=True), Column("mappings", "count", count),
         Column("% of sampled", lambda row: percent(row["count"] / sample.seen)),
-    )
+    )  # fmt: skip
     rows = [asdict(rejection) for rejection in sample.rejections if rejection.count]
     note = f"{rejected:,}, by the first rule that each breaks"
     yield Table("rejections", columns, rows, "Rejected mappings", note)
@@ -438,15 +412,12 @@ def _range_rows(spread: Spread) -> list[dict[str, Any]]:
         {
             **{name: getattr(spread, name) for name in ("workload", "architecture", "mappings")},
             **{name: getattr(found, name) for name in ("column", "lowest", "lowest_proved")},
-            "p01": sample.quantile(found.column, 0.01).value,
-            "median": sample.quantile(found.column, 0.5).value,
-            "mean": sample.mean(found.column).value,
-            "p99": sample.quantile(found.column, 0.99).value,
-            "highest": found.highest,
-            "spread": found.ratio,
+            "p01": sample.quantile(found.column, 0.01).value, "median": sample.quantile(found.column, 0.5).value,
+            "mean": sample.mean(found.column).value, "p99": sample.quantile(found.column, 0.99).value,
+            "highest": found.highest, "spread": found.ratio,
         }
         for found in spread.ranges
-    ]
+    ]  # fmt: skip
 
 
 def _figure(head: str, key: str) -> Column:
@@ -477,11 +448,10 @@ def _keeps(spread: Spread) -> Iterator[Piece]:
     rows = [
         {
             **{f"keep_{level}": sorted(kept) for level, kept in zip(levels, keeps[1:], strict=True)},
-            "mappings": mappings,
-            "share": mappings / max(1, spread.mappings),
+            "mappings": mappings, "share": mappings / max(1, spread.mappings),
         }
         for keeps, mappings in spread.by_keep
-    ]
+    ]  # fmt: skip
     kept = [Column(level, f"keep_{level}", lambda names: ", ".join(names) or "-", left=True) for level in levels]
     columns = (*kept, Column("mappings", "mappings", large), Column("share", "share", percent))
     how = "" if spread.exact else f"; shares of {sample_words(spread.sample)}"
@@ -501,10 +471,9 @@ def spreads_report(spreads: Sequence[Spread]) -> Iterator[Piece]:
     shared = [f" on {machine}" for machine in machines if len(machines) == 1] or [f" of {layer}" for layer in layers]
     yield bold(f"All mappings{shared[0] if len(names) == 1 else ''}")
     numbers = (
-        Column("mappings", "mappings", large),
-        Column("worst/best", "spread", times),
+        Column("mappings", "mappings", large), Column("worst/best", "spread", times),
         *(Column(head, head) for head in _CLOSE),
-    )
+    )  # fmt: skip
     shown = []
     for spread in spreads:
         found = spread.range_of("energy")

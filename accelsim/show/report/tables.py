@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.units import format_bits, format_si, si_scale
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
-from accelsim.show.report import count, energy, energy_scale, gap_text, percent, share
+from accelsim.show.report import count, energy, gap_text, percent, share
+from accelsim.show.report.mapping import energy_scale
 from accelsim.show.table import Column, Piece, Row, Table, bold, heading, whole
 
 if TYPE_CHECKING:
@@ -28,14 +29,13 @@ def levels_report(architecture: Architecture, rows: Rows) -> Iterator[Piece]:
     technology = f", {architecture.technology}" if architecture.technology else ""
     yield bold(f"{architecture.name}{technology}{clock}")
     columns = (
-        Column("level", "component"),
-        Column("size", "size_bits", format_bits),
+        Column("level", "component"), Column("size", "size_bits", format_bits),
         Column("instances", "instances", "{:,}".format),
         Column(
             "fanout below",
             lambda row: f"{row['fanout_x']} x {row['fanout_y']}" if row["fanout_x"] * row["fanout_y"] > 1 else "",
         ),
-    )
+    )  # fmt: skip
     yield Table("levels", columns, rows)
 
 
@@ -43,13 +43,11 @@ def layer_table(name: str, rows: Rows) -> Iterator[Piece]:
     """The layers of a workload."""
     yield bold(f"{name}: {sum(row['count'] for row in rows):,} layers")
     columns = (
-        Column("layer", "layer"),
-        Column("count", "count", "{:,}".format),
-        Column("operation", "operation", left=True),
+        Column("layer", "layer"), Column("count", "count", "{:,}".format), Column("operation", "operation", left=True),
         Column("MACs", "macs", count),
         Column("dimensions", lambda row: " ".join(f"{dim}={size}" for dim, size in row["dims"].items()), fold=True),
         Column("bits", lambda row: " ".join(f"{tensor}={bits}" for tensor, bits in row["bits"].items()), fold=True),
-    )
+    )  # fmt: skip
     yield Table("layers", columns, rows)
 
 
@@ -67,14 +65,11 @@ def energies_report(rows: Rows, areas: Rows = (), peaks: Rows = ()) -> Iterator[
     sources = list(dict.fromkeys(row["source"] for row in (*rows, *areas) if row["source"]))
     source = Column("source", "source", lambda text: f"[{sources.index(text) + 1}]")
     columns = (
-        Column("component", "component", once=True),
-        Column("tensors", "role", fold=True),
+        Column("component", "component", once=True), Column("tensors", "role", fold=True),
         Column("action", "action", left=True),
         Column("pJ", lambda row: "not modelled" if row["energy_pj"] is None else f"{row['energy_pj']:.5g}"),
-        Column("pJ/word", "pj_per_word", "{:.5g}".format),
-        Column("pJ/bit", "pj_per_bit", "{:.5g}".format),
-        source,
-    )
+        Column("pJ/word", "pj_per_word", "{:.5g}".format), Column("pJ/bit", "pj_per_bit", "{:.5g}".format), source,
+    )  # fmt: skip
     yield Table("energy", columns, rows)
     yield from _formulas(rows)
     if any(row["area_um2"] is not None for row in areas):
@@ -111,13 +106,10 @@ def _areas(areas: Rows, source: Column) -> Iterator[Piece]:
     known = [row for row in areas if row["area_um2"] is not None]
     total = sum(row["total_um2"] for row in known)
     columns = (
-        Column("component", "component"),
-        Column("instances", "instances", "{:,}".format),
-        Column("each [um2]", each),
+        Column("component", "component"), Column("instances", "instances", "{:,}".format), Column("each [um2]", each),
         Column("all [mm2]", "total_um2", lambda area: f"{area / 1e6:.4g}"),
-        Column("share", lambda row: share(row["total_um2"] / total) if row.get("area_um2") and total else ""),
-        source,
-    )
+        Column("share", lambda row: share(row["total_um2"] / total) if row.get("area_um2") and total else ""), source,
+    )  # fmt: skip
     below = [{"component": "sum" if len(known) == len(areas) else "sum of the known", "total_um2": total}]
     note = "of the levels and compute units; networks and control are not in it"
     yield Table("area", columns, areas, "Area", note, below=below)
@@ -129,10 +121,9 @@ def _peaks(peaks: Rows) -> Iterator[Piece]:
     known = [row for row in peaks if row["power_w"] is not None]
     outermost = peaks[0]["component"]
     columns = (
-        Column("component", "component", once=True),
-        Column("busy", "how", left=True),
+        Column("component", "component", once=True), Column("busy", "how", left=True),
         Column("power", "power_w", lambda power: format_si(power, "W", 4)),
-    )
+    )  # fmt: skip
     sums = {
         "sum" if len(known) == len(peaks) else "sum of the known": known,
         f"without {outermost}": [row for row in known if row["component"] != outermost],
@@ -159,17 +150,14 @@ def doctor_report(document: Mapping[str, Any]) -> Iterator[Piece]:
         return str(row["version"] or f"missing: pip install 'accelsim[{row['extra']}]'")
 
     packages = (
-        Column("package", "package"),
-        Column("extra", "extra", left=True),
-        Column("version", version, left=True),
-    )
+        Column("package", "package"), Column("extra", "extra", left=True), Column("version", version, left=True),
+    )  # fmt: skip
     yield Table("packages", packages, document["packages"], "Packages")
     kept = (
-        Column("what", "what"),
-        Column("files", "files", count),
+        Column("what", "what"), Column("files", "files", count),
         Column("size", lambda row: format_bits(8 * row["bytes"])),
         Column("folder", lambda row: row["folder"] or "none can be written: each process compiles", left=True),
-    )
+    )  # fmt: skip
     yield Table("kept", kept, document["kept"], "Kept on disk")
 
 
@@ -178,13 +166,12 @@ def port_rows(architecture: Architecture) -> list[dict[str, Any]]:
     peak = peak_macs_per_cycle(architecture)
     return [
         {
-            "port": port.name,
-            "bytes_per_cycle": port.bytes_per_cycle,
+            "port": port.name, "bytes_per_cycle": port.bytes_per_cycle,
             "bytes_per_s": port.bytes_per_cycle * architecture.clock_hz if architecture.clock_hz else None,
             "ridge_macs_per_byte": peak / port.bytes_per_cycle,
         }
         for port in ports(architecture)
-    ]
+    ]  # fmt: skip
 
 
 def stand_row(stand: Stand, peak: float) -> dict[str, Any]:
@@ -193,20 +180,16 @@ def stand_row(stand: Stand, peak: float) -> dict[str, Any]:
 
 
 _PORTS = (
-    Column("port, all instances", "port"),
-    Column("bytes/cycle", "bytes_per_cycle", "{:.4g}".format),
+    Column("port, all instances", "port"), Column("bytes/cycle", "bytes_per_cycle", "{:.4g}".format),
     Column("bandwidth", "bytes_per_s", lambda rate: format_si(rate, "B/s", 4)),
     Column("limits no more from", "ridge_macs_per_byte", "{:.4g} MACs/B".format),
-)
+)  # fmt: skip
 _STANDS = (
     Column("layer", lambda row: row["layer"] + (f" x{row['repeat']}" if row["repeat"] > 1 else "")),
-    Column("least MACs/B", "least", "{:.4g}".format),
-    Column("roof", "roof_share", percent),
-    Column("mapped MACs/B", "moved", "{:.4g}".format),
-    Column("reached", "reached_share", percent),
-    Column("of roof", lambda row: percent(row["reached"] / row["roof"])),
-    Column("limit", "limit", left=True),
-)
+    Column("least MACs/B", "least", "{:.4g}".format), Column("roof", "roof_share", percent),
+    Column("mapped MACs/B", "moved", "{:.4g}".format), Column("reached", "reached_share", percent),
+    Column("of roof", lambda row: percent(row["reached"] / row["roof"])), Column("limit", "limit", left=True),
+)  # fmt: skip
 
 
 def machine_roofline_report(architecture: Architecture, stands: Sequence[Stand], objective: str) -> Iterator[Piece]:
@@ -379,9 +362,8 @@ def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence
         Column("design", "design", left=False),
         *(Column(name, name, left=False) for name, values in about["parameters"].items() if len(values) > 1),
         *(Column(heads.get(name, COSTS[name].name), name, partial(said, name)) for name in costs),
-        Column(f"vs best {COSTS[first].name}", over),
-        Column("", state, left=True),
-    )
+        Column(f"vs best {COSTS[first].name}", over), Column("", state, left=True),
+    )  # fmt: skip
     ordered = sorted(rows, key=lambda row: (not row["front"], row[first] is None, row[first] or 0.0, row["design"]))
     return Table("designs", columns, ordered, most=_MOST)
 
