@@ -136,6 +136,7 @@ def random_machine(rng: random.Random) -> Architecture:
     memory, buffer, register = tiny.levels
     buffer = replace(buffer, keep=frozenset() if rng.random() < 0.3 else buffer.keep)
     tiny = replace(tiny, levels=(memory, buffer) if rng.random() < 0.3 else (memory, buffer, register))
+    tiny = with_multipliers(tiny, rng.choice([None, None, 2000.0]))
     if rng.random() < 0.5:
         return tiny
     unit = VectorUnit("lanes", rng.choice(tiny.levels[1:]).name, 2, {"add": 1, "softmax": 3})
@@ -143,11 +144,17 @@ def random_machine(rng: random.Random) -> Architecture:
     return replace(tiny, vector_units=(unit,), energy=cost)
 
 
+def with_multipliers(tiny: Architecture, pj: float | None) -> Architecture:
+    """A machine whose multiply-accumulates take so much energy, so that none may be run in vain."""
+    dear = {key: replace(each, energy_pj=pj) for key, each in tiny.energy.entries.items() if key[2] == "compute"}
+    return tiny if pj is None else replace(tiny, energy=EnergyTable({**tiny.energy.entries, **dear}))
+
+
 def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ...]:
     """Compare the search of a network that is one graph with brute force, and what it finds with its execution."""
     goal, mappings = (
         Objective.parse(objective),
-        KNOWN.setdefault(repr((tiny.levels, tiny.vector_units)), Mappings(tiny)),
+        KNOWN.setdefault(repr((tiny.levels, tiny.vector_units, tiny.energy)), Mappings(tiny)),
     )
     solutions = Solutions(tiny, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
@@ -284,3 +291,18 @@ def test_fuse__of_graphs_that_were_searched_wrongly(
 ) -> None:
     """Each found a mistake."""
     check(make_graph(layers, reads, results), machine(size, bypass=bypass), "energy")
+
+
+def test_fuse__leaves_out_rows_that_nothing_reads() -> None:
+    """Of 15 rows the second layer reads every other one: in tiles of one row the first layer runs eight.
+
+    A limit that counts all of them is above the best tiling of the three layers.
+    """
+    layers = [
+        conv("one", {"C": 1, "K": 2, "P": 15, "Q": 1, "R": 1, "S": 1}),
+        conv("two", {"C": 2, "K": 2, "P": 8, "Q": 1, "R": 1, "S": 1}, 2),
+        conv("three", {"C": 2, "K": 1, "P": 8, "Q": 1, "R": 1, "S": 1}),
+    ]
+    graph = make_graph(layers, [(0, 1, "Inputs"), (1, 2, "Inputs")])
+    (segment,) = check(graph, with_multipliers(machine(12), 2000.0), "energy")
+    assert segment.totals.macs == 8 * (2 + 4 + 2) < sum(layer.macs for layer in layers)

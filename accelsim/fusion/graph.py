@@ -182,33 +182,38 @@ def find_graphs(workload: Workload) -> Graphs:
     layers = {layer.name: layer for layer in workload.layers}
     joins, apart = _joins(edges, layers)
     graph = {name: name for name in layers}
-    fit = [_put_into_one(edges, graph, join.edge.producer, join.edge.consumer) for join in joins]
+    fit = _put_together(edges, graph, [(join.edge.producer, join.edge.consumer) for join in joins])
     why = "layers that are apart from both run between them"
-    apart += [Apart(j.edge.producer, j.edge.consumer, why) for j, fits in zip(joins, fit, strict=True) if not fits]
-    joins = [join for join, fits in zip(joins, fit, strict=True) if fits]
+    apart += [Apart(j.edge.producer, j.edge.consumer, why) for at, j in enumerate(joins) if at not in fit]
+    joins = [join for at, join in enumerate(joins) if at in fit]
     pieces = _pieces(workload, joins)
-    shared = [
-        (source, tuple(r for r in its if _put_into_one(edges, graph, its[0][0][0], r[0][0])))
-        for source, its in _shared_inputs(workload, pieces)
-    ]
-    shared = [each for each in shared if len(each[1]) > 1]
+    shared = []
+    for source, readers in _shared_inputs(workload, pieces):
+        first, *others = readers
+        fit = _put_together(edges, graph, [(first[0][0], each[0][0]) for each in others])
+        if fit:
+            shared.append((source, (first, *(each for at, each in enumerate(others) if at in fit))))
     groups = _connected(pieces, joins, shared)
     graphs = [_graph_of(workload, runs, joins, shared) for runs in groups]
     return Graphs(tuple(graphs), tuple(apart), not workload.edges and bool(edges))
 
 
-def _put_into_one(edges: Sequence[Edge], graph: dict[str, str], one: str, other: str) -> bool:
-    """Put two layers, with those that are in a graph with them, into one graph, unless others have to run between."""
-    ends = {graph[one], graph[other]}
-    pairs = {(graph[edge.producer], graph[edge.consumer]) for edge in edges}
-    seen, todo = set[str](), {after for before, after in pairs if before in ends} - ends
-    while todo:
-        seen |= todo
-        todo = {after for before, after in pairs if before in todo} - seen
-    if seen & ends:
-        return False
-    graph |= {name: graph[one] for name, its in graph.items() if its in ends}
-    return True
+def _put_together(edges: Sequence[Edge], graph: dict[str, str], pairs: Sequence[tuple[str, str]]) -> set[int]:
+    """Put the graphs of two layers together, pair by pair, unless others have to run between; of which it was done."""
+    done, before = set[int](), -1
+    while len(done) > before:  # what runs between may be put there, too
+        before = len(done)
+        for number in sorted({*range(len(pairs))} - done):
+            ends = {graph[name] for name in pairs[number]}
+            links = {(graph[edge.producer], graph[edge.consumer]) for edge in edges}
+            seen, todo = set[str](), {after for one, after in links if one in ends} - ends
+            while todo:
+                seen |= todo
+                todo = {after for one, after in links if one in todo} - seen
+            if not seen & ends:
+                graph |= {name: min(ends) for name, its in graph.items() if its in ends}
+                done.add(number)
+    return done
 
 
 @dataclass(frozen=True, slots=True)
