@@ -476,9 +476,6 @@ SEARCHED = (
         "search.most = most if search.is_late() else size", "search.most = most",
         "test_fusion_command.py::test_fuse__looks_at_groups_of_few_layers_first "
         "test_fusion_command.py::test_fuse__late_in_large_groups_has_the_best_of_small_ones"),
-    Mutant("groups that differ in their bounds are one", "fusion/search.py",
-        "shape = tuple(kinds), bounds,", "shape = tuple(kinds),",
-        "test_fusion_brute.py::test_fuse__of_graphs_that_were_searched_wrongly"),
     Mutant("a fused group ends with its first tiling", "fusion/search.py",
         "while heap and heap[0][0] < min(best_value, (below, -math.inf)):", "while heap and best is None:",
         "test_fusion.py::test_fuse_group__is_the_best_of_all_fused_tilings"),

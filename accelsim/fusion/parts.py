@@ -461,10 +461,8 @@ class Solutions:
     limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
     least: dict[tuple[PartProblem, bool], tuple[float, int]] = field(default_factory=dict)
     inner: dict[tuple[PartKind, tuple[int, ...], int, frozenset[str]], float] = field(default_factory=dict)
-    refined: set[PartProblem] = field(default_factory=set)
     inside: dict[PartKind, PartKind] = field(default_factory=dict)  # without what is asked outside the fusing level
     kinds: dict[tuple[object, ...], PartKind] = field(default_factory=dict)
-    groups: dict[tuple[object, ...], list[tuple[int, object, float]]] = field(default_factory=dict)  # see `GroupSearch`
     constants: dict[object, Any] = field(default_factory=dict)  # of layers, and limits of groups: see `loop_limits`
     loops: dict[object, Any] = field(default_factory=dict)
     machines: dict[str, Architecture] = field(default_factory=dict)
@@ -513,33 +511,15 @@ class Solutions:
             self.least[part, closed] = self.limits[key].of(part.bounds, inner)
         return self.price.value(*self.least[part, closed])
 
-    def refine(self, part: PartProblem) -> bool:
-        """Raise the limit of a part, if it can be done for less than mapping it: by its tile along one dimension.
-
-        Dimension after dimension, with all of the layer along others; each is done once for all parts with such a tile.
-        """
-        if part in self.refined or not part.whole or self.price.energy == 0:
-            return False
-        self.refined.add(part)
-        before, _ = self.least[part, False]
-        pairs = list(zip(part.bounds, part.whole, strict=True))
-        tiled = [d for d, (bound, whole) in enumerate(pairs) if bound < whole]
-        cut = any(whole % bound for bound, whole in pairs)
-        inner = max(self._inner(part, d) for d in tiled) if tiled and not cut else self._inner(part)
-        self.least[part, False] = self.limits[part.kind, part.held, part.undecided].of(part.bounds, inner)
-        return self.least[part, False][0] > before * (1 + _ROUNDED)
-
-    def _inner(self, part: PartProblem, dim: int | None = None) -> float:
+    def _inner(self, part: PartProblem) -> float:
         """Energy [pJ] a multiply-accumulate that the fusing level and all further in take at least.
 
-        Parts of equal bounds, run one after the other, are a mapping of what they make up, with free loops outside the
-        level, where nothing costs energy: no mapping of it takes less than the best one. That is all of the layer, but
-        for the tile along one dimension, if one is given.
+        Parts of equal bounds, run one after the other, are a mapping of what they make up, all of the layer, with free
+        loops outside the level, where nothing costs energy: no mapping of it takes less than the best one.
         """
         if not part.whole or self.price.energy == 0:
             return 0.0
-        pairs, kind = enumerate(zip(part.bounds, part.whole, strict=True)), part.kind
-        bounds = tuple(whole if whole % bound == 0 and d != dim else bound for d, (bound, whole) in pairs)
+        kind, bounds = part.kind, part.whole
         outer = [level.name for level in self.architecture.levels[: part.held.level]]
         if kind not in self.inside:
             rules = replace(kind.rules, levels=tuple(each for each in kind.rules.levels if each.level not in outer))

@@ -77,25 +77,6 @@ class GroupSearch:
         """The fusing level."""
         return self.architecture.levels[self.level]
 
-    @functools.cached_property
-    def key(self) -> tuple[object, ...]:
-        """What groups have in common that differ in names of layers, and in the room that whole tensors take."""
-        group, border, kinds = self.group, self.border, map(self.solutions.kind, self.group.layers, self.group.rules)
-        bounds = tuple(tuple(needed.values()) for needed in group.needed)
-        shape = tuple(kinds), bounds, group.inside, group.shared, group.dims, self.level, self.solutions.price
-        return *shape, border.present, border.staying, border.leaving
-
-    def known(self) -> tuple[_Candidate | None, Value, float]:
-        """Best fused tiling of an equal group that fits here, its value, and the bound of one with as much room."""
-        best, value, bound = None, NOTHING, -math.inf
-        for taken, each, least in self.solutions.groups.get(self.key, ()):
-            bound = max(bound, least) if taken <= self.border.taken else bound
-            found = self.candidate(each.loops, each.kinds, each.kept, ()) if isinstance(each, _Candidate) else None
-            worth = _value(found, self.solutions) if found is not None else None
-            if worth is not None and worth < value:
-                best, value = found, worth
-        return best, value, bound
-
     def with_loops(self, loops: tuple[FusedLoop, ...]) -> Iterator[_Candidate]:
         """A set of fused loops, with everything else open."""
         if len(loops) < 2:
@@ -195,16 +176,15 @@ def fuse_group(
     """
     solved_before, nodes_before = solutions.solved, solutions.nodes
     search = GroupSearch(architecture, group, border, level, solutions)
-    best, best_value, known_bound = search.known()
-    is_known = min(best_value[0], below) <= known_bound * (1 + _ROUNDED)
-    heap: list[tuple[Value, int, _Candidate | int]] = []  # a candidate, or a set of loops by its number
-    if not is_known:
-        limits = loop_limits(solutions, group, border, level)
-        values = limits.values(solutions, search.at.rooms.get("", 0) - border.taken)
-        heap = [(value, at, at) for at, value in enumerate(values) if value < NOTHING]
-    number = len(heap)
+    best: _Candidate | None = None
+    best_value = NOTHING
+    limits = loop_limits(solutions, group, border, level)
+    values = limits.values(solutions, search.at.rooms.get("", 0) - border.taken)
+    heap: list[tuple[Value, int, _Candidate | int]]  # a candidate, or a set of loops by its number
+    heap = [(value, at, at) for at, value in enumerate(values) if value < NOTHING]
+    number = len(values)
     heapq.heapify(heap)
-    stop, left = "exhausted", known_bound if is_known else math.inf  # what no search can bound closer
+    stop, left = "exhausted", math.inf  # what no search can bound closer
     while heap and heap[0][0] < min(best_value, (below, -math.inf)):
         if _is_late(deadline):
             stop = "interrupted" if asked() else "timeout"
@@ -226,11 +206,6 @@ def fuse_group(
                 number += 1
                 heapq.heappush(heap, (max(least, _bound(child, solutions)), number, child))
             continue
-        raised = [solutions.refine(part) for _, part, room in each.parts if solutions.known(part, room) is None]
-        if any(raised):
-            number += 1
-            heapq.heappush(heap, (_bound(each, solutions), number, each))
-            continue
         if _solve_unknown(each.parts, solutions):
             now = _bound(each, solutions)
             if now < NOTHING:
@@ -242,8 +217,6 @@ def fuse_group(
         if value is not None and value < best_value:
             best, best_value = each, value
     bound = min(heap[0][0][0] if heap else math.inf, left, best_value[0])
-    if not is_known:
-        solutions.groups.setdefault(search.key, []).append((border.taken, best, bound))
     if stop == "exhausted" and bound < best_value[0] * (1 - _ROUNDED):
         stop = solutions.stop
     if best is None or best_value[0] >= below:
