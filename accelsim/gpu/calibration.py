@@ -74,8 +74,7 @@ def errors_of(predicted: Floats, measured: Floats, flops: Floats) -> Errors:
     (0.1, 0.067, 0.1, 1.0)
     """
     if not len(measured):
-        nothing = float("nan")
-        return Errors(0, nothing, nothing, nothing, 0, nothing, nothing)
+        return Errors(0, math.nan, math.nan, math.nan, 0, math.nan, math.nan)
     error = np.abs(predicted / measured - 1)
     large = flops >= LARGE_FLOP
     return Errors(
@@ -101,13 +100,8 @@ def far_off(measured: Floats, predicted: Floats) -> str:
 
 def _spearman(left: Floats, right: Floats) -> float:
     """Rank correlation, equal values sharing their mean rank."""
-    if len(left) < 2:
-        return float("nan")
-    ranks = [_ranks(values) for values in (left, right)]
-    spread = [float(np.std(rank)) for rank in ranks]
-    if min(spread) == 0:
-        return float("nan")
-    return float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / (spread[0] * spread[1]))
+    ranks = np.array([_ranks(values) for values in (left, right)])
+    return float(np.corrcoef(ranks)[0, 1]) if ranks.std(axis=1).all() else math.nan
 
 
 def _ranks(values: Floats) -> Floats:
@@ -262,18 +256,15 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     if str(calibration) in (AUTO, SHIPPED):
         if not path.is_file():
             known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.json")))
-            raise AccelsimError(
-                f"no calibration of {whole} for {number_format} ships with accelsim; there are: {known}"
-            )
+            what = f"no calibration of {whole} for {number_format} ships with accelsim"
+            raise AccelsimError(f"{what}; there are: {known}")
         found = load_calibration(path)
-    elif not Path(calibration).exists():
-        hint = (
-            near_miss(str(calibration), [AUTO, SHIPPED, NONE])
-            or f"write one with `accelsim gpu calibrate`, or say {SHIPPED}"
-        )
-        raise AccelsimError(f"{calibration}: no such file; {hint}")
-    else:
+    elif Path(calibration).exists():
         found = load_calibration(calibration)
+    else:
+        hint = near_miss(str(calibration), [AUTO, SHIPPED, NONE])
+        hint = hint or f"write one with `accelsim gpu calibrate`, or say {SHIPPED}"
+        raise AccelsimError(f"{calibration}: no such file; {hint}")
     if (found.gpu, found.kind) != (whole, kind):
         what = f"is of {found.gpu} for {found.kind} kernels (such as {found.number_format})"
         raise AccelsimError(f"{calibration}: {what}, not of {whole} for {kind} kernels (such as {number_format})")

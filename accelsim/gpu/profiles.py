@@ -70,6 +70,8 @@ _NVTX_ATTRIBUTES = 6
 """What Nsight Compute writes behind the name of a range: payload, its type, colour, its type, message, its type."""
 _SYSTEMS_NAMES = ("kernel_name", "name", "operation")
 """Columns in which reports of Nsight Systems have the kernel."""
+_SYSTEMS_TIMES = ("med", "kmed", "avg", "kavg", "average")
+"""How columns of times of a run begin there, the median first; `k`: of the kernel."""
 
 
 def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
@@ -168,9 +170,9 @@ def _reader(
         return _compute_long
     if "kernel_name" in head and any(name in head for name in _TIME_METRICS):
         return _compute_wide
-    if set(_SYSTEMS_NAMES) & set(head) and _time_of_systems(head) and not _has_sizes(head):
+    if set(_SYSTEMS_NAMES) & set(head) and _time_of(head, _SYSTEMS_TIMES) and not _has_sizes(head):
         return _systems
-    if {"name", "grdx"} <= set(head) and _duration(head):
+    if {"name", "grdx"} <= set(head) and _time_of(head, ("duration",)):
         return _trace
     return None
 
@@ -184,16 +186,14 @@ def _has_sizes(names: Sequence[str]) -> bool:
     return {"m", "n", "k"} <= set(names)
 
 
-def _time_of_systems(head: Sequence[str]) -> str:
-    """Column of the time of a run in Nsight Systems: the median where it is there; or nothing. `k`: of the kernel."""
-    names = ("med", "kmed", "avg", "kavg", "average")
-    found = (cell for name in names for cell in head if cell.split("_")[0] == name)
-    return next(found, "")
+def _time_of(head: Sequence[str], names: Sequence[str]) -> str:
+    """Column of the time of a run in Nsight Systems: the first that one of the names begins; or nothing."""
+    return next((cell for name in names for cell in head if cell.split("_")[0] == name), "")
 
 
 def _systems(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Sums of Nsight Systems, by kernel or by NVTX range and kernel."""
-    time = _time_of_systems(head)
+    time = _time_of(head, _SYSTEMS_TIMES)
     count = next((cell for cell in ("kern_inst", "instances", "num_calls", "count") if cell in head), "")
     kernel = next(name for name in _SYSTEMS_NAMES if name in head)
     found = []
@@ -214,14 +214,9 @@ def _blocks(cell: str) -> int:
     return math.prod(map(int, sides)) if sides else 0
 
 
-def _duration(head: Sequence[str]) -> str:
-    """Column of the time of a run in a trace, or nothing."""
-    return next((cell for cell in head if cell.split("_")[0] == "duration"), "")
-
-
 def _trace(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Runs one by one, as Nsight Systems lists them with their grids; copies have no grid."""
-    time = _duration(head)
+    time = _time_of(head, ("duration",))
     found = []
     for row in rows:
         if not row.cells["grdx"] or row.cells["grdx"] == "-":
