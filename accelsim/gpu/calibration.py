@@ -100,15 +100,11 @@ def far_off(measured: Floats, predicted: Floats) -> str:
 
 def _spearman(left: Floats, right: Floats) -> float:
     """Rank correlation, equal values sharing their mean rank."""
-    ranks = np.array([_ranks(values) for values in (left, right)])
-    return float(np.corrcoef(ranks)[0, 1]) if ranks.std(axis=1).all() else math.nan
-
-
-def _ranks(values: Floats) -> Floats:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: Floats = (last - (counts - 1) / 2)[inverse]
-    return ranks
+    ranks = np.empty((2, len(left)))
+    for at, values in enumerate((left, right)):
+        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranks[at] = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1]) if ranks.std(axis=1).all() else math.nan
 
 
 OUTLIER = 0.1
@@ -280,7 +276,10 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
     Raises AccelsimError if fewer than 40 rows may be fitted.
     """
     kind = compute_class(gpu, measured.number_format)
-    fitted = _thinned(measured)
+    which = np.flatnonzero(split_rows(measured.gemms).fit)
+    ordered = which[np.argsort(measured.gemms.flops[which], kind="stable")]
+    every = max(1, -(-len(which) // _MOST_ROWS))
+    fitted = measured.rows(np.isin(np.arange(len(measured)), ordered[::every]))
     if len(fitted) < LEAST_ROWS:
         raise AccelsimError(
             f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {LEAST_ROWS} are needed"
@@ -306,16 +305,6 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
     low, high = np.quantile(held, _QUANTILES) if len(held) else (np.nan, np.nan)
     interval = (float(f"{low:.3f}"), float(f"{high:.3f}"))
     return Calibration(gpu.name, kind, measured.number_format, values, choice, interval, errors, source)
-
-
-def _thinned(measured: MeasuredGemms) -> MeasuredGemms:
-    """Rows that may be fitted, every n-th by size if there are many."""
-    which = np.flatnonzero(split_rows(measured.gemms).fit)
-    every = -(-len(which) // _MOST_ROWS)
-    ordered = which[np.argsort(measured.gemms.flops[which], kind="stable")][:: max(every, 1)]
-    chosen = np.zeros(len(measured), dtype=bool)
-    chosen[ordered] = True
-    return measured.rows(chosen)
 
 
 def errors_by_split(measured: MeasuredGemms, times: Floats) -> tuple[dict[str, Errors], Floats]:

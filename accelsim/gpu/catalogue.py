@@ -103,13 +103,6 @@ class Gpu:
             raise AccelsimError(f"{self.name} does not compute in '{number_format}'; {hint or known}")
         return self.operations_per_sm_cycle[number_format]
 
-    def profile(self, name: str) -> MigProfile:
-        """MIG profile by its name; raises AccelsimError if the GPU has none such."""
-        if name not in self.mig:
-            hint = near_miss(name, self.mig) or (f"profiles: {listed(self.mig)}" if self.mig else "it has no MIG")
-            raise AccelsimError(f"{self.name} has no MIG profile '{name}'; {hint}")
-        return self.mig[name]
-
     def slice(self, profile: str) -> Gpu:
         """GPU instance of a MIG profile, as a GPU of its own.
 
@@ -118,7 +111,10 @@ class Gpu:
 
         Raises AccelsimError if the GPU has no such profile.
         """
-        found = self.profile(profile)
+        if profile not in self.mig:
+            hint = near_miss(profile, self.mig) or (f"profiles: {listed(self.mig)}" if self.mig else "it has no MIG")
+            raise AccelsimError(f"{self.name} has no MIG profile '{profile}'; {hint}")
+        found = self.mig[profile]
         share, compute = found.memory_eighths / 8, found.sms / self.sms
         return replace(
             self,
@@ -333,8 +329,11 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     before = len(problems)
     top = Fields(body, problems, _GPU)
     values: dict[str, Any] = {key: top.value(key, None if _GPU[key].required else {}) for key in _GPU}
-    for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
-        _check_formats(top, key)
+    for node in map(top.get, ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma")):
+        for name, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
+            if name not in FORMATS:
+                bad = BadNode(mark, node.path if node else "")
+                problems.add(bad, f"{quoted(name)} is no number format", format_hint(name))
     if len(problems) > before or not top.readable or None in values.values():
         return None
     _check_whole(top, values)
@@ -360,15 +359,6 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
         aliases=tuple(values["aliases"]),
         devices=tuple(values["devices"]),
     )
-
-
-def _check_formats(top: Fields, key: str) -> None:
-    """Report names that are no number format."""
-    node = top.get(key)
-    for name, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
-        if name not in FORMATS:
-            bad = BadNode(mark, node.path if node else "")
-            top.problems.add(bad, f"{quoted(name)} is no number format", format_hint(name))
 
 
 def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.gpu.catalogue import group
-from accelsim.gpu.huggingface import is_configuration, read_configuration
+from accelsim.gpu.huggingface import read_configuration
 from accelsim.inputs import fields, library
 from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
@@ -148,7 +148,7 @@ def load_decoder(name_or_path: str | PathLike[str]) -> Decoder:
     folder = Path(name_or_path)
     path = library.resolve(folder / "config.json" if (folder / "config.json").is_file() else folder, "decoders")
     root = compose_file(path, Problems()) if path.suffix == ".json" else None
-    if isinstance(root, MapNode) and is_configuration(root):
+    if isinstance(root, MapNode) and "model_type" in root.entries:
         found = read_configuration(root, path, problems)
         body, left = problems.result(found)
         return replace(problems.result(read_decoder(body, problems)), left=left)

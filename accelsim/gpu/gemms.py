@@ -65,9 +65,8 @@ class Gemms:
         >>> Gemms.of([512, 1], 1024, 4096).flops.tolist()
         [4294967296.0, 8388608.0]
         """
-        arrays = np.broadcast_arrays(
-            *(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, batch, unique))
-        )
+        sizes = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, batch, unique))
+        arrays = np.broadcast_arrays(*sizes)
         for name, values in zip(("M", "N", "K", "batch"), arrays, strict=False):
             bad = ~((values >= 1) & (values <= LARGEST) & (values == np.floor(values)))
             if bad.any():
@@ -213,7 +212,8 @@ class _TimeModel:
         traffic = self._traffic(sizes, across, down, step_bytes * steps)
         l2_rate = gpu.l2_bytes_per_s * 1e-6
         l2_time = traffic.l2 * (c.l2_loads / l2_rate)
-        dram_time = traffic.dram / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
+        dram_rate = gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency
+        dram_time = traffic.dram / dram_rate
         shared = np.maximum(l2_time, dram_time)
 
         word_us = 8 / l2_rate * c.reduction_traffic  # the partial sums of split-K are added up in a second phase
@@ -240,7 +240,9 @@ class _TimeModel:
         least = total[np.arange(len(gemms)), choice] + (c.launch_us + latency)
         tile, split = np.divmod(choice, len(self.splits))
 
-        vector = self._gemv(m, n, k, latency, traffic)
+        moved_once = np.maximum(traffic.compulsory / dram_rate, (traffic.operands + traffic.results) / l2_rate)
+        vector = c.launch_us + c.gemv_us + np.ceil(k / _GEMV_SLICE) * c.gemv_slice_us + moved_once
+        vector = np.where(np.minimum(m, n) == 1, vector, np.inf)[:, 0, 0] + latency
         is_vector = vector < least
         at = (np.arange(len(gemms)), tile, split)
         shape = (len(gemms), len(tiles.rows), len(self.splits))
@@ -312,14 +314,6 @@ class _TimeModel:
         missing = np.maximum(1 - c.l2_share * gpu.l2_bytes * batch / operands, 0)
         again = missing * np.maximum(footprint * (outputs / (high * wide)) - operands, 0)
         return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results, cold_weights)
-
-    def _gemv(self, m: Floats, n: Floats, k: Floats, latency: Floats, traffic: _Traffic) -> Floats:
-        """Time of a matrix-vector kernel, infinite where neither M nor N is 1."""
-        gpu, c = self.gpu, self.constants
-        dram = traffic.compulsory / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
-        l2 = (traffic.operands + traffic.results) / (gpu.l2_bytes_per_s * 1e-6)
-        fixed = c.launch_us + c.gemv_us + np.ceil(k / _GEMV_SLICE) * c.gemv_slice_us
-        return np.where(np.minimum(m, n) == 1, fixed + np.maximum(dram, l2), np.inf)[:, 0, 0] + latency
 
 
 def _narrowness(row_bytes: Floats) -> Floats:
