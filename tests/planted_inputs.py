@@ -89,7 +89,7 @@ AROUND = (
         "- wide * (taps - 1) - 1) // step + 1", "- wide * taps) // step + 1",
         "test_gpu_profile.py::test_read_profile__outputs_of_a_dilated_convolution_are_the_places_of_its_window"),
     Mutant("one part of split-K writes sums", "gpu/gemms.py",
-        "words * word_us * self.splits", "words * word_us",
+        "batch * word_us * self.splits", "batch * word_us",
         "test_gpu_gemm.py::test_split_k__adds_up_sums_of_4_bytes_that_each_part_wrote"),
     Mutant("launches are told by the mean", "../validation/gemm.py",
         "gap = float(np.median(", "gap = float(np.mean(",

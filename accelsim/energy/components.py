@@ -56,7 +56,7 @@ class ComponentModels:
             _check(part)
             if part.partitions:
                 return _partitioned(part)
-            estimate = _estimate(part)
+            estimate = _MODELS[part.component][2](part)
             return ComponentFigures(_entries(part, estimate, "*"), _area([estimate]))
         except NoEstimateError as error:
             return ComponentFigures(problems=((error.what, error.hint),))
@@ -91,7 +91,8 @@ def _partitioned(part: Component) -> ComponentFigures:
     energies: dict[tuple[str, str], EnergyEntry] = {}
     estimates = []
     for role, bits in part.partitions.items():
-        estimate = _estimate(replace(part, attributes={**part.attributes, "size": f"{bits} bit"}))
+        own = replace(part, attributes={**part.attributes, "size": f"{bits} bit"})
+        estimate = _MODELS[part.component][2](own)
         estimates.append(estimate)
         for (_, action), entry in _entries(part, estimate, role).items():
             key = ("*" if action == "leak" else role, action)
@@ -132,10 +133,6 @@ def _area(estimates: list[Estimate]) -> AreaEntry | None:
     return AreaEntry(sum(area.value for area in known), "; ".join(dict.fromkeys(a.source for a in known)), formula)
 
 
-def _estimate(part: Component) -> Estimate:
-    return _MODELS[part.component][2](part)
-
-
 def _sram(part: Component) -> Estimate:
     """Buffer of which an access takes all or some of a row, which is charged by its share."""
     access = _access(part)
@@ -143,7 +140,7 @@ def _sram(part: Component) -> Estimate:
     banks = _number(part, "banks") if "banks" in part.attributes else None
     if banks is not None and (banks < 1 or banks != int(banks)):
         raise NoEstimateError(f"banks: expected a whole number from 1 on, got '{part.attributes['banks']}'")
-    estimate = sram(_node(part), _size(part) / 8192, width, None if banks is None else int(banks))
+    estimate = sram(_node(part), _bits(part, "size") / 8192, width, None if banks is None else int(banks))
     if width == access:
         return estimate
     share = access / width
@@ -180,10 +177,6 @@ def _access(part: Component) -> int:
     return next((bits for bits in part.bits.values() if bits), 1)
 
 
-def _size(part: Component) -> int:
-    return _bits(part, "size")
-
-
 def _bits(part: Component, name: str) -> int:
     return _quantity(part, name, parse_positive_size_bits, f"'{name}' is missing", "")
 
@@ -212,8 +205,8 @@ def _number(part: Component, name: str) -> float:
 _MODELS: Mapping[str, tuple[str, tuple[str, ...], Callable[[Component], Estimate]]] = {
     "DRAM": (_LEVEL, ("type",), lambda part: dram(part.attributes.get("type", ""), _access(part))),
     "SRAM": (_LEVEL, ("size", "width", "banks"), _sram),
-    "regfile": (_LEVEL, ("size", "width"), lambda part: register_file(_node(part), _size(part), _access(part))),
-    "register": (_LEVEL, ("size", "width"), lambda part: register(_node(part), _size(part), _access(part))),
+    "regfile": (_LEVEL, ("size", "width"), lambda part: register_file(_node(part), _bits(part, "size"), _access(part))),
+    "register": (_LEVEL, ("size", "width"), lambda part: register(_node(part), _bits(part, "size"), _access(part))),
     "intmac": (_UNITS, ("format", "bits", "psums"), _mac),
     "fpmac": (_UNITS, ("format", "bits", "psums"), _mac),
     "adder": (_UNITS, ("format",), lambda part: adder(_node(part), part.attributes.get("format", "int32"))),
@@ -253,13 +246,13 @@ def axes(grid: Grid) -> tuple[list[float], list[float], list[float]]:
     return nodes, sizes, widths
 
 
-def interpolated(quantity: str, place: Place, grid: Grid | None = None) -> float:
+def interpolated(quantity: str, place: Place) -> float:
     """Quantity of one bank at any place inside the grid; raises NoEstimateError if the place is outside.
 
     >>> interpolated("read_pJ", (45, 64, 64))
     25.8695
     """
-    grid = cacti_grid() if grid is None else grid
+    grid = cacti_grid()
     if place in grid:
         return grid[place][quantity]
     nodes, sizes, widths = axes(grid)
@@ -269,9 +262,9 @@ def interpolated(quantity: str, place: Place, grid: Grid | None = None) -> float
     _around(widths, width, "width", "bit")
     if size * 8192 / width < LEAST_ROWS:
         raise NoEstimateError(f"a bank of {size:g} KiB with {width:g} bits has less than {LEAST_ROWS} rows")
-    value = _at_node(quantity, grid, (sizes, widths), (low, size, width))
+    value = _at_node(quantity, sizes, widths, (low, size, width))
     if low != high:
-        above = _at_node(quantity, grid, (sizes, widths), (high, size, width))
+        above = _at_node(quantity, sizes, widths, (high, size, width))
         value += (above - value) * math.log(node / low) / math.log(high / low)
     return math.exp(value)
 
@@ -284,10 +277,10 @@ def _around(places: Sequence[float], place: float, what: str, unit: str) -> tupl
     return max(p for p in places if p <= place), min(p for p in places if p >= place)
 
 
-def _at_node(quantity: str, grid: Grid, sides: tuple[list[float], list[float]], place: Place) -> float:
+def _at_node(quantity: str, sizes: Sequence[float], widths: Sequence[float], place: Place) -> float:
     """Logarithm of a quantity at a node of the grid."""
-    node, size, width = place
-    (s0, s1), (w0, w1) = _around(sides[0], size, "", ""), _around(sides[1], width, "", "")
+    grid, (node, size, width) = cacti_grid(), place
+    (s0, s1), (w0, w1) = _around(sizes, size, "", ""), _around(widths, width, "", "")
     corner = {(s, w): math.log(grid[node, s, w][quantity]) for s in (s0, s1) for w in (w0, w1) if (node, s, w) in grid}
     if (s0, w1) not in corner:
         corner[s0, w1] = corner[s0, w0] + corner[s1, w1] - corner[s1, w0]
@@ -318,14 +311,6 @@ class Buffer:
     slices: int
     bank_kib: float
     bank_bit: float
-
-    @property
-    def words(self) -> str:
-        """How it is built, for people."""
-        bank = f"{self.bank_kib:g} KiB with {self.bank_bit:g} bits"
-        count = self.banks * self.slices
-        side = f", {self.slices} of them side by side" if self.slices > 1 else ""
-        return f"one bank of {bank}" if count == 1 else f"{count} banks of {bank}{side}"
 
 
 def buffer(size_kib: float, width_bit: float, banks: int | None = None) -> Buffer:
@@ -373,7 +358,9 @@ def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = 
         bits = width_bit + math.ceil(math.log2(size_kib * 8192 / width_bit))
         wire_pj = wire_pj_per_bit(node_nm, length) * bits
         wire = f" + {wire_pj:.4g} pJ of wires ({bits:g} bits with the address, {length:.3g} mm)"
-    how = f"{built.words} at {node:g} nm"
+    side = f", {built.slices} of them side by side" if built.slices > 1 else ""
+    many = "one bank" if count == 1 else f"{count} banks"
+    how = f"{many} of {built.bank_kib:g} KiB with {built.bank_bit:g} bits{side} at {node:g} nm"
     source = f"{SOURCE}; {SHRINK_SOURCE}" if shrunk else SOURCE
     with_wires = f"{source}; {WIRE_SOURCE}" if wire else source
     by_energy, by_leak, by_area = (f" x {factor:.4g} to {node_nm:g} nm" * shrunk for factor in (energy, leak, area))

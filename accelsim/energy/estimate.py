@@ -312,10 +312,12 @@ _NO_LEAK = Value(0.0, "0 mW", "accelergy-library-plug-in@ba4e9da, library/aladdi
 
 def register(node_nm: float, size_bit: float, bits: int) -> Estimate:
     """Estimate registers of `size_bit`, of which an access takes so many."""
-    (energy,) = published("register", "pJ/bit")
+    (energy,), (area,) = published("register", "pJ/bit"), published("register", "um2/bit")
     factor, scaled, source = _scaled(energy, node_nm)
     value = Value(bits * energy.value * factor, f"{bits} bit x {energy.value:g} pJ/bit{scaled}", source)
-    return Estimate({"read": value, "write": value}, _NO_LEAK, _cells(node_nm, size_bit))
+    factor, scaled, source = _scaled(area, node_nm, area_factor)
+    cells = Value(size_bit * area.value * factor, f"{size_bit:g} bit x {area.value:g} um2{scaled}", source)
+    return Estimate({"read": value, "write": value}, _NO_LEAK, cells)
 
 
 def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
@@ -339,12 +341,6 @@ def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
         why = f"that of registers, more than {value.value:.3g} pJ by size"
         value = replace(plain.pj["read"], formula=f"{plain.pj['read'].formula}: {why}")
     return replace(plain, pj={"read": value, "write": value})
-
-
-def _cells(node_nm: float, size_bit: float) -> Value:
-    (area,) = published("register", "um2/bit")
-    factor, scaled, source = _scaled(area, node_nm, area_factor)
-    return Value(size_bit * area.value * factor, f"{size_bit:g} bit x {area.value:g} um2{scaled}", source)
 
 
 WIRE_SOURCE = (

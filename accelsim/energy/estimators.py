@@ -183,14 +183,10 @@ class Accelergy:
         if table is None:
             return ComponentFigures()
         self.matched.add(table.place)
-        energies = {}
-        for action in part.actions:
-            entry = _entry(table, action, self.name)
-            if entry is not None:
-                energies["*", action] = entry
-        if area is None or area.area_um2 is None:
-            return ComponentFigures(energies)
-        return ComponentFigures(energies, AreaEntry(area.area_um2, f"{self.art}: {called}"))
+        found = {("*", action): _entry(table, action, self.name) for action in part.actions}
+        energies = {key: entry for key, entry in found.items() if entry is not None}
+        known = None if area is None else area.area_um2
+        return ComponentFigures(energies, None if known is None else AreaEntry(known, f"{self.art}: {called}"))
 
     def notes(self) -> tuple[str, ...]:
         """Components of the ERT that no part of the machine is called like, and what `rename` says of no part."""
@@ -275,14 +271,11 @@ def _table(node: Node, kind: str, problems: Problems) -> _ReferenceTable | None:
             continue
         energy_pj = _number(action.entries.get("energy"), action, "energy", problems)
         if energy_pj is not None:
-            rows.setdefault(called.text, []).append((energy_pj, _arguments(action.entries.get("arguments"))))
+            given = action.entries.get("arguments")
+            each = given.entries if isinstance(given, MapNode) else {}
+            words = listed(f"{key}={value.text}" for key, value in each.items() if isinstance(value, ScalarNode))
+            rows.setdefault(called.text, []).append((energy_pj, f" ({words})" if each else ""))
     return _ReferenceTable(name.text, node.mark.line, rows)
-
-
-def _arguments(node: Node | None) -> str:
-    if not isinstance(node, MapNode) or not node.entries:
-        return ""
-    return f" ({listed(f'{k}={v.text}' for k, v in node.entries.items() if isinstance(v, ScalarNode))})"
 
 
 def _number(node: Node | None, around: Node, key: str, problems: Problems) -> float | None:
@@ -421,15 +414,12 @@ def open_hwcomponents() -> Hwcomponents:
 
 
 def _no_figure(component: str, error: Exception) -> str:
-    return f"hwcomponents has no figure for the class '{component}': {_reason(error)}"
-
-
-def _reason(error: Exception) -> str:
     """What went wrong in a model: the package tells it inside the log of all that it tried, or first of all."""
     lines = [line.strip("| \t") for line in str(error).splitlines()]
     reason = next((line for line in lines if re.match(r"\w*(Error|Exception): |Argument for ", line)), "")
     reason = reason or next(filter(None, lines), type(error).__name__)
-    return reason.partition(" Supported components:")[0][:_LONGEST].rstrip(".:")
+    reason = reason.partition(" Supported components:")[0][:_LONGEST].rstrip(".:")
+    return f"hwcomponents has no figure for the class '{component}': {reason}"
 
 
 def _attributes(part: Component) -> dict[str, Any]:

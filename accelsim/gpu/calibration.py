@@ -74,8 +74,7 @@ def errors_of(predicted: Floats, measured: Floats, flops: Floats) -> Errors:
     (0.1, 0.067, 0.1, 1.0)
     """
     if not len(measured):
-        nothing = float("nan")
-        return Errors(0, nothing, nothing, nothing, 0, nothing, nothing)
+        return Errors(0, math.nan, math.nan, math.nan, 0, math.nan, math.nan)
     error = np.abs(predicted / measured - 1)
     large = flops >= LARGE_FLOP
     return Errors(
@@ -101,20 +100,11 @@ def far_off(measured: Floats, predicted: Floats) -> str:
 
 def _spearman(left: Floats, right: Floats) -> float:
     """Rank correlation, equal values sharing their mean rank."""
-    if len(left) < 2:
-        return float("nan")
-    ranks = [_ranks(values) for values in (left, right)]
-    spread = [float(np.std(rank)) for rank in ranks]
-    if min(spread) == 0:
-        return float("nan")
-    return float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / (spread[0] * spread[1]))
-
-
-def _ranks(values: Floats) -> Floats:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: Floats = (last - (counts - 1) / 2)[inverse]
-    return ranks
+    ranks = np.empty((2, len(left)))
+    for at, values in enumerate((left, right)):
+        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranks[at] = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1]) if ranks.std(axis=1).all() else math.nan
 
 
 OUTLIER = 0.1
@@ -262,18 +252,15 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
     if str(calibration) in (AUTO, SHIPPED):
         if not path.is_file():
             known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.json")))
-            raise AccelsimError(
-                f"no calibration of {whole} for {number_format} ships with accelsim; there are: {known}"
-            )
+            what = f"no calibration of {whole} for {number_format} ships with accelsim"
+            raise AccelsimError(f"{what}; there are: {known}")
         found = load_calibration(path)
-    elif not Path(calibration).exists():
-        hint = (
-            near_miss(str(calibration), [AUTO, SHIPPED, NONE])
-            or f"write one with `accelsim gpu calibrate`, or say {SHIPPED}"
-        )
-        raise AccelsimError(f"{calibration}: no such file; {hint}")
-    else:
+    elif Path(calibration).exists():
         found = load_calibration(calibration)
+    else:
+        hint = near_miss(str(calibration), [AUTO, SHIPPED, NONE])
+        hint = hint or f"write one with `accelsim gpu calibrate`, or say {SHIPPED}"
+        raise AccelsimError(f"{calibration}: no such file; {hint}")
     if (found.gpu, found.kind) != (whole, kind):
         what = f"is of {found.gpu} for {found.kind} kernels (such as {found.number_format})"
         raise AccelsimError(f"{calibration}: {what}, not of {whole} for {kind} kernels (such as {number_format})")
@@ -289,7 +276,10 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
     Raises AccelsimError if fewer than 40 rows may be fitted.
     """
     kind = compute_class(gpu, measured.number_format)
-    fitted = _thinned(measured)
+    which = np.flatnonzero(split_rows(measured.gemms).fit)
+    ordered = which[np.argsort(measured.gemms.flops[which], kind="stable")]
+    every = max(1, -(-len(which) // _MOST_ROWS))
+    fitted = measured.rows(np.isin(np.arange(len(measured)), ordered[::every]))
     if len(fitted) < LEAST_ROWS:
         raise AccelsimError(
             f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {LEAST_ROWS} are needed"
@@ -315,16 +305,6 @@ def calibrate(gpu: Gpu, measured: MeasuredGemms, source: dict[str, str]) -> Cali
     low, high = np.quantile(held, _QUANTILES) if len(held) else (np.nan, np.nan)
     interval = (float(f"{low:.3f}"), float(f"{high:.3f}"))
     return Calibration(gpu.name, kind, measured.number_format, values, choice, interval, errors, source)
-
-
-def _thinned(measured: MeasuredGemms) -> MeasuredGemms:
-    """Rows that may be fitted, every n-th by size if there are many."""
-    which = np.flatnonzero(split_rows(measured.gemms).fit)
-    every = -(-len(which) // _MOST_ROWS)
-    ordered = which[np.argsort(measured.gemms.flops[which], kind="stable")][:: max(every, 1)]
-    chosen = np.zeros(len(measured), dtype=bool)
-    chosen[ordered] = True
-    return measured.rows(chosen)
 
 
 def errors_by_split(measured: MeasuredGemms, times: Floats) -> tuple[dict[str, Errors], Floats]:

@@ -19,7 +19,7 @@ import yaml
 
 from accelsim.inputs import fields, forms, library
 from accelsim.inputs.errors import AccelsimError, UnknownNameError
-from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems
 from accelsim.inputs.units import SIZES, Rate, listed, near_miss, near_misses, quoted
@@ -103,13 +103,6 @@ class Gpu:
             raise AccelsimError(f"{self.name} does not compute in '{number_format}'; {hint or known}")
         return self.operations_per_sm_cycle[number_format]
 
-    def profile(self, name: str) -> MigProfile:
-        """MIG profile by its name; raises AccelsimError if the GPU has none such."""
-        if name not in self.mig:
-            hint = near_miss(name, self.mig) or (f"profiles: {listed(self.mig)}" if self.mig else "it has no MIG")
-            raise AccelsimError(f"{self.name} has no MIG profile '{name}'; {hint}")
-        return self.mig[name]
-
     def slice(self, profile: str) -> Gpu:
         """GPU instance of a MIG profile, as a GPU of its own.
 
@@ -118,7 +111,10 @@ class Gpu:
 
         Raises AccelsimError if the GPU has no such profile.
         """
-        found = self.profile(profile)
+        if profile not in self.mig:
+            hint = near_miss(profile, self.mig) or (f"profiles: {listed(self.mig)}" if self.mig else "it has no MIG")
+            raise AccelsimError(f"{self.name} has no MIG profile '{profile}'; {hint}")
+        found = self.mig[profile]
         share, compute = found.memory_eighths / 8, found.sms / self.sms
         return replace(
             self,
@@ -239,16 +235,15 @@ _SHAPES = fields.mapping_of(_mma)
 _TEXTS = fields.mapping_of(fields.text)
 
 
-def _group(keys: Keys) -> Formed[dict[str, Any]]:
-    """Reader of a mapping with these keys, all of which it has."""
+def group(keys: Keys, made: Callable[..., T]) -> Formed[T]:
+    """Reader of a mapping with these keys, and what is made of it; a key that may be left out is then 0."""
 
-    @formed(keys_form(keys))
-    def read(node: Node, problems: Problems) -> dict[str, Any] | None:
-        part = Fields(node, problems, keys)
-        found: dict[str, Any] = {name: part.value(name, None) for name in keys}
-        return None if None in found.values() else found
+    def read(node: Node, problems: Problems) -> T | None:
+        before, part = len(problems), Fields(node, problems, keys)
+        found = {name: part.value(name, 0) for name in keys}
+        return made(**found) if len(problems) == before and part.readable else None
 
-    return read
+    return Formed(read, keys_form(keys))
 
 
 _CLOCK: Keys = {
@@ -294,7 +289,7 @@ _GPU: Keys = {
     "aliases": Key(fields.list_of(fields.name), "other names on the command line", "none"),
     "devices": Key(fields.list_of(fields.text), "device names of drivers and measurements", "none"),
     "sms": Key(fields.positive_int, "enabled SMs"),
-    "clock": Key(_group(_CLOCK), "clocks"),
+    "clock": Key(group(_CLOCK, dict), "clocks"),
     "operations_per_sm_cycle": Key(
         _PEAKS, "dense operations by number format (2 per multiply-add); others are not supported"
     ),
@@ -305,12 +300,12 @@ _GPU: Keys = {
         "tensor-core instruction by number format, such as `m16n8k16`; from m64 on, operands are in shared memory",
         "none",
     ),
-    "memory": Key(_group(_MEMORY), "device memory"),
-    "l2": Key(_group(_L2), "level-2 cache"),
-    "sm": Key(_group(_SM), "resources of one SM"),
+    "memory": Key(group(_MEMORY, dict), "device memory"),
+    "l2": Key(group(_L2, dict), "level-2 cache"),
+    "sm": Key(group(_SM, dict), "resources of one SM"),
     "nvlink": Key(fields.rate, "bandwidth of one GPU, both directions together", "none", "GB/s"),
     "tdp": Key(_power_w, "power limit of the board", unit="W"),
-    "mig": Key(fields.mapping_of(_group(_PROFILE)), "slices by MIG profile", "none"),
+    "mig": Key(fields.mapping_of(group(_PROFILE, dict)), "slices by MIG profile", "none"),
     "sources": Key(_TEXTS, "source of each figure, by key; `all` for the others"),
     "unsure": Key(_TEXTS, "unconfirmed figures, by key, and why", "none"),
 }
@@ -334,8 +329,11 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     before = len(problems)
     top = Fields(body, problems, _GPU)
     values: dict[str, Any] = {key: top.value(key, None if _GPU[key].required else {}) for key in _GPU}
-    for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
-        _check_formats(top, key)
+    for node in map(top.get, ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma")):
+        for name, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
+            if name not in FORMATS:
+                bad = BadNode(mark, node.path if node else "")
+                problems.add(bad, f"{quoted(name)} is no number format", format_hint(name))
     if len(problems) > before or not top.readable or None in values.values():
         return None
     _check_whole(top, values)
@@ -361,15 +359,6 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
         aliases=tuple(values["aliases"]),
         devices=tuple(values["devices"]),
     )
-
-
-def _check_formats(top: Fields, key: str) -> None:
-    """Report names that are no number format."""
-    node = top.get(key)
-    for name, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
-        if name not in FORMATS:
-            bad = BadNode(mark, node.path if node else "")
-            top.problems.add(bad, f"{quoted(name)} is no number format", format_hint(name))
 
 
 def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
@@ -440,10 +429,7 @@ def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
 def find_gpu(name: str) -> Gpu | None:
     """GPU of a name, alias or device name, or None."""
     requested = _plain(name)
-    for gpu in catalogue():
-        if requested in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices)):
-            return gpu
-    return None
+    return next((gpu for gpu in catalogue() if requested in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices))), None)
 
 
 def may_be(gpu: Gpu, device: str) -> bool:

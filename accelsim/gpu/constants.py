@@ -135,16 +135,10 @@ def dram_pj_per_byte(gpu: Gpu) -> float:
 
 
 def _power_w(
-    gpu: Gpu,
-    number_format: str,
-    constants: KernelConstants,
-    flops: float,
-    dram_bytes: float,
-    time_us: float,
-    l2_bytes: float,
-    clock_hz: Floats,
+    gpu: Gpu, number_format: str, constants: KernelConstants, costs: tuple[float, float, float, float], clock_hz: Floats
 ) -> Floats:
     """Board power [W] that a kernel would take at some clocks without a power limit: float64[*]."""
+    flops, dram_bytes, time_us, l2_bytes = costs
     on_chip_pj = flops * pj_per_flop(number_format, constants) + l2_bytes * L2_PJ_PER_BYTE
     pj = on_chip_pj * (clock_hz / gpu.boost_hz) ** _ENERGY_OF_CLOCK + dram_bytes * dram_pj_per_byte(gpu)
     running = 1 - min(1.0, constants.launch_us / time_us)
@@ -168,7 +162,7 @@ def board_power_w(
     DRAM bytes; no more than the power limit, which lowers the clock instead.
     """
     costs = flops, dram_bytes, time_us, dram_bytes if l2_bytes is None else l2_bytes
-    (power_w,) = _power_w(gpu, number_format, constants, *costs, np.array([gpu.boost_hz]))
+    (power_w,) = _power_w(gpu, number_format, constants, costs, np.array([gpu.boost_hz]))
     return float(min(gpu.tdp_w, power_w))
 
 
@@ -182,7 +176,7 @@ def sustained_hz(
     the chip, and with the clock for DRAM.
     """
     clock_hz = np.linspace(0.0, gpu.boost_hz, _CLOCKS)
-    return float(clock_hz[_power_w(gpu, number_format, constants, *costs, clock_hz) <= gpu.tdp_w][-1])
+    return float(clock_hz[_power_w(gpu, number_format, constants, costs, clock_hz) <= gpu.tdp_w][-1])
 
 
 def evicted(moved: Floats, room: float, sharpness: float) -> Floats:

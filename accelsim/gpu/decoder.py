@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from accelsim.gpu.huggingface import is_configuration, read_configuration
+from accelsim.gpu.catalogue import group
+from accelsim.gpu.huggingface import read_configuration
 from accelsim.inputs import fields, library
-from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
+from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import MapNode, Node, Problems, compose_file
 
@@ -88,14 +89,11 @@ _EXPERTS: Keys = {
 
 @formed(keys_form(_EXPERTS))
 def _experts(node: Node, problems: Problems) -> Experts | None:
-    before, part = len(problems), Fields(node, problems, _EXPERTS)
-    found = {name: part.value(name, 0) for name in _EXPERTS}
-    if len(problems) > before or not part.readable:
+    found = group(_EXPERTS, Experts)(node, problems)
+    if found and found.top > found.count and isinstance(node, MapNode):
+        problems.add(node.entries["top"], f"a token goes to {found.top} of {found.count} experts", "at most all")
         return None
-    if found["top"] > found["count"]:
-        problems.add(part.entries["top"], f"a token goes to {found['top']} of {found['count']} experts", "at most all")
-        return None
-    return Experts(**found)
+    return found
 
 
 _SLIDING: Keys = {
@@ -108,20 +106,6 @@ _LINEAR: Keys = {
     "value_heads": Key(fields.positive_int, "heads of values"),
     "head_size": Key(fields.positive_int, "width of a head", unit="words"),
 }
-
-
-_Part = TypeVar("_Part", Sliding, Linear)
-
-
-def _layers(keys: Keys, made: type[_Part]) -> Formed[_Part]:
-    """Reader of what some layers have instead of attention to all tokens."""
-
-    def read(node: Node, problems: Problems) -> _Part | None:
-        before, part = len(problems), Fields(node, problems, keys)
-        found = {name: part.value(name, 0) for name in keys}
-        return made(**found) if len(problems) == before and part.readable else None
-
-    return Formed(read, keys_form(keys))
 
 
 _DECODER: Keys = {
@@ -142,8 +126,8 @@ _DECODER: Keys = {
         "true with `latent_queries`",
     ),
     "latent_queries": Key(fields.positive_int, "latent width of queries", "none", "words"),
-    "sliding": Key(_layers(_SLIDING, Sliding), "sliding windows", "none"),
-    "linear": Key(_layers(_LINEAR, Linear), "linear attention (gated delta rule)", "none"),
+    "sliding": Key(group(_SLIDING, Sliding), "sliding windows", "none"),
+    "linear": Key(group(_LINEAR, Linear), "linear attention (gated delta rule)", "none"),
 }
 _DEFAULTS = {"gated": True, "tied": False, "latent": False, "latent_queries": 0}
 DECODER_FORM: Form = keys_form(_DECODER)
@@ -164,7 +148,7 @@ def load_decoder(name_or_path: str | PathLike[str]) -> Decoder:
     folder = Path(name_or_path)
     path = library.resolve(folder / "config.json" if (folder / "config.json").is_file() else folder, "decoders")
     root = compose_file(path, Problems()) if path.suffix == ".json" else None
-    if isinstance(root, MapNode) and is_configuration(root):
+    if isinstance(root, MapNode) and "model_type" in root.entries:
         found = read_configuration(root, path, problems)
         body, left = problems.result(found)
         return replace(problems.result(read_decoder(body, problems)), left=left)

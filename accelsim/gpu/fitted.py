@@ -56,11 +56,6 @@ def link_of(gpu: Gpu) -> str:
     return "NVLink" if gpu.nvlink_bytes_per_s else "PCIe"
 
 
-def one_path(gpu: Gpu) -> str:
-    """No kernels of its own for any GPU."""
-    return ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorKind:
     """An operator as software stacks compute it."""
@@ -72,8 +67,8 @@ class OperatorKind:
     least: Callable[[Gpu, Shapes], tuple[Floats, Floats]]
     # name of the kernel that a stack takes for a shape, str[P]; constants are fitted for each
     variant: Callable[[Shapes], Names]
-    # what decides which kernels libraries have for a GPU; families of one path are nearer to each other
-    path: Callable[[Gpu], str] = one_path
+    # what decides which kernels libraries have for a GPU, by default nothing; families of one path are nearer
+    path: Callable[[Gpu], str] = lambda _: ""
     # whether no kernel can do without the bytes of `least`: rows that take less than those beyond L2 do at the
     # bandwidth of the data sheet moved others than they say; constants for GPUs of other families leave them out
     compulsory: bool = False

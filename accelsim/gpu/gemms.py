@@ -65,12 +65,12 @@ class Gemms:
         >>> Gemms.of([512, 1], 1024, 4096).flops.tolist()
         [4294967296.0, 8388608.0]
         """
-        arrays = np.broadcast_arrays(
-            *(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, batch, unique))
-        )
-        for name, values in zip("MNK", arrays, strict=False):
-            _check_sizes(name, values)
-        _check_sizes("batch", arrays[3])
+        sizes = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, batch, unique))
+        arrays = np.broadcast_arrays(*sizes)
+        for name, values in zip(("M", "N", "K", "batch"), arrays, strict=False):
+            bad = ~((values >= 1) & (values <= LARGEST) & (values == np.floor(values)))
+            if bad.any():
+                raise AccelsimError(f"{name} must be a whole number from 1 to {LARGEST}, got {values[bad][0]:g}")
         return cls(*(np.ascontiguousarray(values) for values in arrays))
 
     def __len__(self) -> int:
@@ -108,12 +108,6 @@ class Setup:
 
 
 USUAL = Setup()
-
-
-def _check_sizes(name: str, values: Floats) -> None:
-    bad = ~((values >= 1) & (values <= LARGEST) & (values == np.floor(values)))
-    if bad.any():
-        raise AccelsimError(f"{name} must be a whole number from 1 to {LARGEST}, got {values[bad][0]:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +194,8 @@ class _TimeModel:
         for two tiles' sums, results leave while the next round is computed.
         """
         c, gpu, tiles = self.constants, self.gpu, self.tiles
-        m, n, k, batch, unique = (values[:, None, None] for values in gemms.columns)
+        sizes = [values[:, None, None] for values in gemms.columns]
+        m, n, k, batch, _ = sizes
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
         across, down = np.ceil(m / rows), np.ceil(n / columns)
         steps = np.ceil(k / tiles.step)
@@ -214,13 +209,15 @@ class _TimeModel:
         rate = np.minimum(flying * (1 / c.latency_us), SM_BYTES * gpu.boost_hz * 1e-6)
         stream = step_bytes * work.steps / rate
 
-        traffic = self._traffic(m, n, k, batch, unique, across, down, step_bytes * steps)
+        traffic = self._traffic(sizes, across, down, step_bytes * steps)
         l2_rate = gpu.l2_bytes_per_s * 1e-6
         l2_time = traffic.l2 * (c.l2_loads / l2_rate)
-        dram_time = traffic.dram / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
+        dram_rate = gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency
+        dram_time = traffic.dram / dram_rate
         shared = np.maximum(l2_time, dram_time)
 
-        reduction = self._reduction(m * n * batch)
+        word_us = 8 / l2_rate * c.reduction_traffic  # the partial sums of split-K are added up in a second phase
+        reduction = np.where(self.splits > 1, c.reduction_us + m * n * batch * word_us * self.splits, 0.0)
         narrow = np.minimum(_narrowness(n * result_bytes(self.number_format)), _MERGED_STORES)
         store = traffic.results / (l2_rate * c.store_efficiency) * np.where(self.splits > 1, narrow - 1, narrow)
         ends = c.round_us * work.rounds + store
@@ -243,7 +240,9 @@ class _TimeModel:
         least = total[np.arange(len(gemms)), choice] + (c.launch_us + latency)
         tile, split = np.divmod(choice, len(self.splits))
 
-        vector = self._gemv(m, n, k, latency, traffic)
+        moved_once = np.maximum(traffic.compulsory / dram_rate, (traffic.operands + traffic.results) / l2_rate)
+        vector = c.launch_us + c.gemv_us + np.ceil(k / _GEMV_SLICE) * c.gemv_slice_us + moved_once
+        vector = np.where(np.minimum(m, n) == 1, vector, np.inf)[:, 0, 0] + latency
         is_vector = vector < least
         at = (np.arange(len(gemms)), tile, split)
         shape = (len(gemms), len(tiles.rows), len(self.splits))
@@ -272,12 +271,6 @@ class _TimeModel:
             total.reshape(shape),
         )
 
-    def _reduction(self, words: Floats) -> Floats:
-        """Time to add up the partial sums of split-K, a second phase."""
-        c = self.constants
-        word_us = 8 / (self.gpu.l2_bytes_per_s * 1e-6) * c.reduction_traffic
-        return np.where(self.splits > 1, c.reduction_us + words * word_us * self.splits, 0.0)
-
     def _cycles(self, m: Floats, n: Floats, k: Floats) -> Floats:
         """Cycles of an SM for one element of K, of multiply-adds and shared memory together [P or 1, T, 1]."""
         tiles, c, width = self.tiles, self.constants, BYTES[self.number_format]
@@ -288,23 +281,14 @@ class _TimeModel:
         tensor = tiles.tensor_cycles[None, :, None] * (1 / c.tensor_efficiency)
         return (tensor**4 + smem**4) ** 0.25
 
-    def _traffic(
-        self,
-        m: Floats,
-        n: Floats,
-        k: Floats,
-        batch: Floats,
-        unique: Floats,
-        across: Floats,
-        down: Floats,
-        block_bytes: Floats,
-    ) -> _Traffic:
+    def _traffic(self, sizes: Sequence[Floats], across: Floats, down: Floats, block_bytes: Floats) -> _Traffic:
         """Bytes through L2 and DRAM.
 
         A wave of blocks covers a near-square part of the output; its operands pass DRAM once. The next wave finds in L2
         what `l2_share` of it can keep. What an earlier kernel left there is `l2`.
         """
         gpu, tiles, c = self.gpu, self.tiles, self.constants
+        m, n, k, batch, unique = sizes
         width = BYTES[self.number_format]
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
         inputs, weights = m * k * batch * width * unique, k * n * batch * (width * self.kept)
@@ -330,14 +314,6 @@ class _TimeModel:
         missing = np.maximum(1 - c.l2_share * gpu.l2_bytes * batch / operands, 0)
         again = missing * np.maximum(footprint * (outputs / (high * wide)) - operands, 0)
         return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results, cold_weights)
-
-    def _gemv(self, m: Floats, n: Floats, k: Floats, latency: Floats, traffic: _Traffic) -> Floats:
-        """Time of a matrix-vector kernel, infinite where neither M nor N is 1."""
-        gpu, c = self.gpu, self.constants
-        dram = traffic.compulsory / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
-        l2 = (traffic.operands + traffic.results) / (gpu.l2_bytes_per_s * 1e-6)
-        fixed = c.launch_us + c.gemv_us + np.ceil(k / _GEMV_SLICE) * c.gemv_slice_us
-        return np.where(np.minimum(m, n) == 1, fixed + np.maximum(dram, l2), np.inf)[:, 0, 0] + latency
 
 
 def _narrowness(row_bytes: Floats) -> Floats:

@@ -22,11 +22,6 @@ _QUARTERS = 4
 _ENCODER = re.compile("bert|electra|mpnet|xlnet")
 
 
-def is_configuration(root: MapNode) -> bool:
-    """Whether a file is a configuration of a model."""
-    return "model_type" in root.entries
-
-
 def read_configuration(root: MapNode, path: Path, problems: Problems) -> tuple[Node, tuple[str, ...]] | None:
     """Turn a configuration into what stands under `decoder`, and say what is left out; mistakes are reported."""
     entries = dict(root.entries)

@@ -22,9 +22,8 @@ from accelsim.inputs.units import listed, near_miss
 
 FUSED = "fused attention"
 """Schedule of a kernel that computes both products of attention."""
-LONGEST = ("tensor", "stream", "l2", "dram")
-"""Resources of which the busiest is the bottleneck: multiply-adds, an SM's loads, L2, DRAM."""
 _NAMES = {"tensor": "compute", "stream": "loads of an SM", "l2": "L2 bandwidth", "dram": "DRAM bandwidth"}
+"""Resources of which the busiest is the bottleneck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +173,7 @@ def _kernel(
         waves, even = blocks / gpu.sms / occupancy, wave_efficiency(blocks, gpu.sms)
         efficient = tile_efficiency(m, n, rows, columns) * k / (steps * tiles.step)
         padded = flops / efficient
-        longest = max(LONGEST, key=lambda key: parts[key])
+        longest = max(_NAMES, key=lambda key: parts[key])
         added = sum(parts[key] for key in ("launch", "latency", "rounds", "reduction"))
         bottleneck = "launch and latency" if added > parts[longest] else _NAMES[longest]
     dram_bytes, l2_bytes = float(times.dram_bytes[i]), float(times.l2_bytes[i])

@@ -90,11 +90,12 @@ class CsvTable:
 
     def time_us(self, row: CsvRow, column: int, name: str, problems: Problems, to_us: float = 1.0) -> float:
         """Time of a kernel in a cell [us]; 1 after a mistake."""
-        value = kernel_time_us(row.cells[column], to_us)
-        if value is None:
-            what = f"{name}: {A_TIME}, got {quoted(row.cells[column])}"
-            problems.add(self.mark(row, column), what, _decimal_point(row.cells[column]))
-        return value or 1.0
+        cell = row.cells[column]
+        value = (finite(cell) or 0.0) * to_us
+        if LEAST_US <= value <= MOST_US:
+            return value
+        problems.add(self.mark(row, column), f"{name}: {A_TIME}, got {quoted(cell)}", _decimal_point(cell))
+        return 1.0
 
     def rows(self, problems: Problems, needed: int | None = None) -> Iterator[CsvRow]:
         """Rows below the head with a cell for each column, or more; mistakes are reported, many of them end it.
@@ -193,16 +194,6 @@ def finite(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def kernel_time_us(text: str, to_us: float = 1.0) -> float | None:
-    """Time of a kernel [us], or None if none takes so long, or so little.
-
-    >>> kernel_time_us("1.5", 1e3), kernel_time_us("0"), kernel_time_us("1e300")
-    (1500.0, None, None)
-    """
-    value = (finite(text) or 0.0) * to_us
-    return value if LEAST_US <= value <= MOST_US else None
 
 
 def _decimal_point(cell: str) -> str:

@@ -70,6 +70,8 @@ _NVTX_ATTRIBUTES = 6
 """What Nsight Compute writes behind the name of a range: payload, its type, colour, its type, message, its type."""
 _SYSTEMS_NAMES = ("kernel_name", "name", "operation")
 """Columns in which reports of Nsight Systems have the kernel."""
+_SYSTEMS_TIMES = ("med", "kmed", "avg", "kavg", "average")
+"""How columns of times of a run begin there, the median first; `k`: of the kernel."""
 
 
 def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
@@ -150,11 +152,6 @@ class _ProfileRow:
         problems.add(self.place(name), f"{written}: expected a number of {bound}, got {quoted(cell)}", hint)
         return None
 
-    def runs(self, name: str, problems: Problems) -> int | None:
-        """How often something ran, or None with the mistake reported."""
-        value = self.number(name, problems, 1)
-        return None if value is None else int(value)
-
     def place(self, name: str) -> Mark:
         """Place of a cell."""
         return self.table.mark(self.row, list(self.cells).index(name))
@@ -168,9 +165,9 @@ def _reader(
         return _compute_long
     if "kernel_name" in head and any(name in head for name in _TIME_METRICS):
         return _compute_wide
-    if set(_SYSTEMS_NAMES) & set(head) and _time_of_systems(head) and not _has_sizes(head):
+    if set(_SYSTEMS_NAMES) & set(head) and _time_of(head, _SYSTEMS_TIMES) and not _has_sizes(head):
         return _systems
-    if {"name", "grdx"} <= set(head) and _duration(head):
+    if {"name", "grdx"} <= set(head) and _time_of(head, ("duration",)):
         return _trace
     return None
 
@@ -184,27 +181,26 @@ def _has_sizes(names: Sequence[str]) -> bool:
     return {"m", "n", "k"} <= set(names)
 
 
-def _time_of_systems(head: Sequence[str]) -> str:
-    """Column of the time of a run in Nsight Systems: the median where it is there; or nothing. `k`: of the kernel."""
-    names = ("med", "kmed", "avg", "kavg", "average")
-    found = (cell for name in names for cell in head if cell.split("_")[0] == name)
-    return next(found, "")
+def _time_of(head: Sequence[str], names: Sequence[str]) -> str:
+    """Column of the time of a run in Nsight Systems: the first that one of the names begins; or nothing."""
+    return next((cell for name in names for cell in head if cell.split("_")[0] == name), "")
 
 
 def _systems(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Sums of Nsight Systems, by kernel or by NVTX range and kernel."""
-    time = _time_of_systems(head)
+    time = _time_of(head, _SYSTEMS_TIMES)
     count = next((cell for cell in ("kern_inst", "instances", "num_calls", "count") if cell in head), "")
     kernel = next(name for name in _SYSTEMS_NAMES if name in head)
     found = []
     for row in rows:
         value = _run_us(row, time, _factor_of(time), problems)
-        runs = row.runs(count, problems) if count else 1
-        ranges = row.runs("nvtx_inst", problems) if "nvtx_inst" in head else 0
+        runs = row.number(count, problems, 1) if count else 1
+        ranges = row.number("nvtx_inst", problems, 1) if "nvtx_inst" in head else 0
         within = row.cells.get("nvtx_range", "").lstrip(":")
         grid = _blocks(row.cells.get("gridxyz", ""))
         if value is not None and runs is not None and ranges is not None:
-            found.append(_named(row.cells[kernel], within, value, row.where, runs=runs, ranges=ranges, grid=grid))
+            often = int(runs), int(ranges)
+            found.append(_named(row.cells[kernel], within, value, row.where, *often, grid))
     return found
 
 
@@ -214,14 +210,9 @@ def _blocks(cell: str) -> int:
     return math.prod(map(int, sides)) if sides else 0
 
 
-def _duration(head: Sequence[str]) -> str:
-    """Column of the time of a run in a trace, or nothing."""
-    return next((cell for cell in head if cell.split("_")[0] == "duration"), "")
-
-
 def _trace(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Runs one by one, as Nsight Systems lists them with their grids; copies have no grid."""
-    time = _duration(head)
+    time = _time_of(head, ("duration",))
     found = []
     for row in rows:
         if not row.cells["grdx"] or row.cells["grdx"] == "-":
@@ -265,16 +256,20 @@ def _merged(kernels: Iterable[ProfiledKernel]) -> list[ProfiledKernel]:
     for kernel in kernels:
         groups.setdefault((kernel.name, kernel.range, kernel.grid), []).append(kernel)
     found = []
-    for first, *others in groups.values():
-        runs = sum(kernel.runs for kernel in (first, *others))
-        timed = [(kernel.time_us, kernel.runs) for kernel in (first, *others) if kernel.time_us is not None]
-        time_us = sum(time * n for time, n in timed) / sum(n for _, n in timed) if timed else None
-        moved = {}
-        for metric in first.moved:
-            having = [(kernel.moved[metric], kernel.runs) for kernel in (first, *others) if metric in kernel.moved]
-            moved[metric] = sum(value * n for value, n in having) / sum(n for _, n in having)
-        found.append(replace(first, runs=runs, time_us=time_us, moved=moved))
+    for same in groups.values():
+        timed = [(kernel.time_us, kernel.runs) for kernel in same if kernel.time_us is not None]
+        moved = {
+            metric: _average([(kernel.moved[metric], kernel.runs) for kernel in same if metric in kernel.moved])
+            for metric in same[0].moved
+        }
+        runs = sum(kernel.runs for kernel in same)
+        found.append(replace(same[0], runs=runs, time_us=_average(timed) if timed else None, moved=moved))
     return found
+
+
+def _average(values: Sequence[tuple[float, int]]) -> float:
+    """Average of values that stand for so many runs each."""
+    return sum(value * runs for value, runs in values) / sum(runs for _, runs in values)
 
 
 def _compute_long(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
@@ -335,9 +330,9 @@ def _untimed(row: _ProfileRow, problems: Problems) -> ProfiledKernel:
     """Kernel of a row of Nsight Compute in its innermost NVTX range, where that was recorded."""
     cells = [(name, value) for name, value in row.cells.items() if value and ("nvtx" in name or "range" in name)]
     within = _innermost(*cells[0]) if cells else ""
-    runs = row.runs("invocations", problems) if "invocations" in row.cells else 1
+    runs = row.number("invocations", problems, 1) if "invocations" in row.cells else 1
     grid = _blocks(row.cells.get("grid_size", ""))
-    kernel = _named(row.cells["kernel_name"], within, None, row.where, runs=runs or 1, grid=grid)
+    kernel = _named(row.cells["kernel_name"], within, None, row.where, runs=int(runs or 1), grid=grid)
     return replace(kernel, l2=COLD)
 
 

@@ -83,9 +83,8 @@ def multiplied_in(gpu: Gpu, precision: Precision) -> str:
 def _by_precision(gpu: Gpu, shapes: Shapes) -> tuple[Floats, Floats, Floats]:
     """Bytes of a word of weights and of inputs, and the peak [FLOP/us], of each row."""
     which = shapes["precision"].astype(np.int64)
-    used = {int(index) for index in np.unique(which)}
     table = np.zeros((3, len(precisions())))
-    for index in used:
+    for index in np.unique(which):
         one = precisions()[index]
         table[:, index] = one.weights, one.inputs, gpu.flops(multiplied_in(gpu, one)) * 1e-6
     weights, inputs, peak = table[:, which]

@@ -143,18 +143,9 @@ def _kernels(
         if product is None:
             found.append(replace(kernel, number_format=format_in(name)))
             continue
-        number_format = formats.get(product, product.number_format)
-        found.append(
-            replace(
-                kernel,
-                range=product.label,
-                shape=product.sizes,
-                ranges=len(operators[product]),
-                number_format=number_format,
-                unique=product.unique,
-                layout=product.layout,
-            )
-        )
+        kernel = replace(kernel, range=product.label, ranges=len(operators[product]), shape=product.sizes)
+        kernel = replace(kernel, layout=product.layout, unique=product.unique)
+        found.append(replace(kernel, number_format=formats.get(product, product.number_format)))
     return found
 
 

@@ -124,8 +124,7 @@ class Pricing:
         return times.time_us, gemms.flops / self.gpu.flops(wide) * 1e6, times.dram_bytes
 
     def _narrow(self, m: Floats, n: Floats, k: Floats, _: Floats) -> _Cost:
-        shapes = product_shapes(self.gpu, self.precision, m, n, k)
-        return self._cost(PRODUCT, shapes)
+        return self._cost(PRODUCT, product_shapes(self.gpu, self.precision, m, n, k))
 
     def _attention(
         self, batch: Floats, tokens: Floats, cached: Floats, heads: Floats, kv_heads: Floats, window: Floats

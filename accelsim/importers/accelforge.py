@@ -228,7 +228,11 @@ def _architecture(arch: Map, machine: AccelForgeMachine) -> dict[str, Any]:
     for node in nodes:
         settle_actions(node, machine, arrays=arrays)
     clock_hz, slices = array_clock(nodes, machine)
-    clock_hz = clock_hz or _clock_hz(nodes[-1], machine)
+    clock_hz = clock_hz or _rates(nodes[-1], ("compute",), machine)[0]["compute"]  # a cycle is an action of a unit
+    if not 0 < clock_hz < math.inf:
+        why = "the compute units have no rate; a clock of 1 GHz is taken"
+        machine.notes.append(Note(nodes[-1].mark, "throughput", why))
+        clock_hz = 1e9
     machine.word = math.gcd(8, *{values.whole(machine.bits(role, arch.mark), arch.mark) for role in ROLE_NAMES})
     if arrays:
         levels += outside(nodes[0], machine)
@@ -311,16 +315,6 @@ def _vector_unit(unit: OtherUnit, machine: AccelForgeMachine) -> dict[str, Any]:
     return {"name": name, "below": above, "lanes": lanes, "operations": {unit.operation: 1}, "energy": energy}
 
 
-def _clock_hz(compute: Map, machine: AccelForgeMachine) -> float:
-    """Rate of the compute units: a cycle is one of their actions."""
-    rates, _ = _rates(compute, ("compute",), machine)
-    if not 0 < rates["compute"] < math.inf:
-        why = "the compute units have no rate; a clock of 1 GHz is taken"
-        machine.notes.append(Note(compute.mark, "throughput", why))
-        return 1e9
-    return rates["compute"]
-
-
 def _rates(node: Map, actions: Sequence[str], machine: AccelForgeMachine) -> tuple[dict[str, float], bool]:
     """Bits that actions of each kind move in a second (actions of a compute unit), and whether they share the time."""
     given, names = actions_of(node), machine.names
@@ -384,7 +378,9 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
     """Level of a memory, without its fanout; the machine takes up what it keeps, under its name."""
     word, notes, first = machine.word, machine.notes, not machine.levels
     level: dict[str, Any] = {"name": name, "word": f"{word} bit"}
-    size = _size(node, machine.names)
+    written, where = node.get("size", math.inf), node.where("size")
+    with_unit = re.fullmatch(r"[0-9.]+\s*[A-Za-z]+", str(written)) is not None
+    size = values.size_bits(written, where) if with_unit else values.as_number(written, where, machine.names)
     if size > _UNLIMITED_BITS and not first:
         notes.append(node.note("size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
     if size <= _UNLIMITED_BITS or not first:
@@ -422,23 +418,11 @@ def _level(node: Map, name: str, machine: AccelForgeMachine) -> dict[str, Any]:
     level |= machine.area(node)
     if any(not SCALES.isdisjoint(part) for part in (node, *node.rows("actions"))):
         store_slices(node, level, machine)
-    return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
-
-
-def _size(node: Map, names: Mapping[str, values.Value]) -> float:
-    """Size of a memory [bit], which may have a unit."""
-    written = node.get("size", math.inf)
-    if isinstance(written, str) and re.fullmatch(r"[0-9.]+\s*[A-Za-z]+", written):
-        return values.size_bits(written, node.where("size"))
-    return values.as_number(written, node.where("size"), names)
-
-
-def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
-    """Component model of a memory by its class and size [bit]."""
+    component = str(node.get("component_class", "")).upper()
     kind = re.search(r"LPDDR4?|GDDR\d|DDR\d|HBM\d|HMC", component)
     if first or kind or "DRAM" in component:
-        return {"class": "DRAM", "attributes": {"type": kind[0] if kind else "LPDDR4"}}
-    return {"class": values.storage_class(size)}
+        return {**level, "class": "DRAM", "attributes": {"type": kind[0] if kind else "LPDDR4"}}
+    return {**level, "class": values.storage_class(size)}
 
 
 # fanouts
@@ -467,7 +451,10 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         scales.append(scale)
         whole, size = size, max(1, int(size // scale))
         scales[-1] = whole / size
-        made: dict[str, Any] = {"size": size, "power_gateable": _is_gateable(spatial)}
+        gateable = str(spatial.get("power_gateable", False)).lower()
+        if gateable not in ("true", "false"):
+            raise spatial.refuse("power_gateable", f"expected True or False, got {quoted(gateable)}")
+        made: dict[str, Any] = {"size": size, "power_gateable": gateable == "true"}
         values.note_others(spatial, _SPATIAL_KEYS, _LEFT, machine.notes)
         reused = re.split(r"[\s|]+", str(spatial.get("may_reuse", "All")))
         if reused == ["Nothing"] or set(reused) <= set(ROLE_NAMES):
@@ -482,13 +469,6 @@ def _fanout(node: Map, name: str, machine: AccelForgeMachine) -> float:
         least = math.ceil(usage * size)
         machine.axes.append(SpatialAxis(spatial, name, above["name"], axis, size, least))
     return math.prod(scales)
-
-
-def _is_gateable(spatial: Map) -> bool:
-    written = str(spatial.get("power_gateable", False)).lower()
-    if written not in ("true", "false"):
-        raise spatial.refuse("power_gateable", f"expected True or False, got {quoted(written)}")
-    return written == "true"
 
 
 def _let_idle_leak(levels: Sequence[dict[str, Any]], arch: Map, notes: list[Note]) -> None:

@@ -23,7 +23,7 @@ from accelsim.inputs.units import listed, quoted
 SCALES = {"actions_scale", "bits_per_value", "values_per_action", "energy_scale"}
 """What makes the energy of a word another one in one part."""
 ACTIONS = {"!Toll": {"read"}, "!Memory": {"read", "write"}, "!Compute": {"compute"}}
-_KNOWN = {"!Toll": "dummy", "!Memory": "dummy|dram|hbm|ddr|sram|buffer", "!Compute": "dummy|mac|multiplier"}
+KNOWN = {"!Toll": "dummy", "!Memory": "dummy|dram|hbm|ddr|sram|buffer", "!Compute": "dummy|mac|multiplier"}
 """Component classes that accelsim has models for, or that cost nothing."""
 _ACTION_KEYS = {"name", "energy", "throughput", "latency", "bits_per_action", "values_per_action"}
 _BOTH = "up_and_down"
@@ -118,11 +118,6 @@ def array_names(nodes: Sequence[Map], names: Mapping[str, Value]) -> dict[str, V
     found |= {f"get_array_fanout_reuse_{role}(spec)": size for role, size in shared.items()}
     found["get_array_fanout_total(spec)"] = math.prod(shared.values())
     return {name: size for name, size in found.items() if not math.isnan(size)}
-
-
-def is_known(node: Map) -> bool:
-    """Whether accelsim has a model of a part, or it costs nothing."""
-    return re.search(_KNOWN[node.tag], str(node.get("component_class", "")), re.IGNORECASE) is not None
 
 
 def outside(first: Map, machine: AccelForgeMachine) -> list[dict[str, Any]]:
@@ -228,22 +223,16 @@ def charge_passing(node: Map, above: dict[str, Any], actions: Sequence[str], mac
     """Add the energies of some actions, of each word that passes a part, to the network above it."""
     passing = above.setdefault("fanout", {}).setdefault("passing", {})
     above["fanout"].setdefault("parts", []).append(str(node.get("name")))
+    written, where = node.get("direction", _BOTH), node.where("direction")
+    ways = written if isinstance(written, Map) else {"All": written}
     for short in machine.members(node.inner("tensors"), "keep"):
-        way = _direction(node, short, machine.kept)
+        way = next((str(way) for text, way in ways.items() if short in members(text, machine.kept, where)), _BOTH)
+        if way not in ("up", "down", _BOTH):
+            raise node.refuse("direction", f"{quoted(way)} is none of up, down, {_BOTH}")
         joule = sum(per_value_joule(node, action, short, machine) for action in actions)
         down, up = "down" in way, "up" in way
         for key, used in ((short, up if short == "output" else down), ("return", down and short == "output")):
             passing[key] = passing.get(key, 0.0) + (joule if used else 0.0)
-
-
-def _direction(node: Map, role: str, kept: Mapping[str, frozenset[str]]) -> str:
-    """`up`, `down` or `up_and_down` of a role."""
-    written = node.get("direction", "up_and_down")
-    ways = written if isinstance(written, Map) else {"All": written}
-    way = next((str(way) for text, way in ways.items() if role in members(text, kept, node.where("direction"))), _BOTH)
-    if way not in ("up", "down", _BOTH):
-        raise node.refuse("direction", f"{quoted(way)} is none of up, down, {_BOTH}")
-    return way
 
 
 def close_tolls(machine: AccelForgeMachine) -> None:

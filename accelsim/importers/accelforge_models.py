@@ -14,7 +14,7 @@ from functools import cache, partial
 from operator import add
 from typing import Any
 
-from accelsim.importers.accelforge_arrays import ACTIONS, SCALES, AccelForgeMachine, actions_of, is_known
+from accelsim.importers.accelforge_arrays import ACTIONS, KNOWN, SCALES, AccelForgeMachine, actions_of
 from accelsim.importers.documents import Map, Seq, refuse
 from accelsim.importers.values import FormulaError, UndefinedNameError, Value, read_all, work_out
 from accelsim.inputs.errors import AccelsimError, InputError, Problem
@@ -100,10 +100,6 @@ def _steps(bits: int) -> int:
     return int(2**bits) - 1
 
 
-def _two_phases(bits: int, most: int) -> tuple[int, int]:
-    return (bits, 0) if bits <= most else (math.ceil(bits / 2), math.floor(bits / 2))
-
-
 def _converted_bits(bits: int, phases: Sequence[int]) -> int:
     """Bits that an ADC makes in all phases: each has no need of those of the phases before it."""
     return sum(max(0, bits - sum(phases[:before])) for before, own in enumerate(phases) if own)
@@ -120,7 +116,8 @@ FUNCTIONS: dict[str, Value] = {
         _two_parts(bins) if _is_signed(bins) else _encoded(_magnitude, bins)),
     # as AccelForge has it: values of 0 count twice, the largest ones not at all
     "hist_to_magnitude": lambda bins: tuple(map(add, bins[len(bins) // 2 : -1], bins[len(bins) // 2 : 0 : -1])),
-    "bits2phase_1phase": lambda bits, most=0: (bits,), "bits2phase_2phase": _two_phases,
+    "bits2phase_1phase": lambda bits, most=0: (bits,),
+    "bits2phase_2phase": lambda bits, most: (bits, 0) if bits <= most else (math.ceil(bits / 2), math.floor(bits / 2)),
     "bits2integration_steps": _steps, "sum_phase_out_bits": _converted_bits,
     "sum_map": lambda function, items: sum(map(function, items)),
 }  # fmt: skip
@@ -191,7 +188,7 @@ def charge_models(arch: Map, machine: AccelForgeMachine) -> None:
         try:
             costs = array_parts.part_costs(component, attributes, bits)
         except AccelsimError as error:
-            if is_known(node):
+            if re.search(KNOWN[node.tag], component, re.IGNORECASE):
                 return
             what = f"no energies of {node.get('name')} ({component or 'without a component_class'}): {error}"
             raise refuse(node.mark, what, _HINT) from None

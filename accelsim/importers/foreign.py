@@ -116,7 +116,10 @@ class Foreign:
         head = "".join(f"# Imported from {Path(source).name}.\n" for source in sources)
         texts = {kind: yaml_text({kind: document}) for kind, document in self.documents().items()}
         if self.mapping is not None:
-            texts["mapping"] = dump_mapping(_read({"mapping": self.mapping}))
+            problems = Problems()
+            opened = open_source({"mapping": self.mapping}, "mapping", None, problems)
+            nest = problems.result(read_mapping(opened.body, problems) if opened else None)
+            texts["mapping"] = dump_mapping(nest)
         return {kind: head + text for kind, text in texts.items()}
 
 
@@ -138,16 +141,9 @@ class Tagged(dict[str, Any]):
 _Dumper.add_representer(Tagged, lambda dumper, value: dumper.represent_mapping(value.tag, value))
 
 
-def yaml_text(document: Mapping[str, Any]) -> str:
+def yaml_text(document: Mapping[str, Any] | Sequence[Any]) -> str:
     """YAML of maps and lists, the innermost ones on a line."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-
-
-def _read(document: Mapping[str, Any]) -> LoopNest:
-    """Mapping in a document, of whatever machine and layer it is."""
-    problems = Problems()
-    opened = open_source(document, "mapping", None, problems)
-    return problems.result(read_mapping(opened.body, problems) if opened else None)
 
 
 def kind_of(document: Document) -> str | None:
@@ -191,39 +187,20 @@ def tool_of(path: str) -> str | None:
     """Tool whose file this is, `template` of one to be worked out first; None of ours and of what is unreadable."""
     if found := by_ending(path):
         return found[0]
-    try:
+    text = ""
+    with suppress(AccelsimError):
         text = read_utf8(path)
         if "{{" in text or "{%" in text:
             return "template"
         if kind := kind_of(*read_documents([path], {})):
             return kind
-    except AccelsimError:
-        pass
-    return _recognized(path)
-
-
-def _recognized(path: str) -> str | None:
-    """The installed importer that says a file is its tool's."""
-    text = ""
-    if names := installed(IMPORTERS):
-        with suppress(AccelsimError):
-            text = read_utf8(path)
-    ours = not text or _OWN_FILE.search(text)
-    return None if ours else next((name for name in names if _call(name, "recognizes", path, text)), None)
+    others = () if not text or _OWN_FILE.search(text) else installed(IMPORTERS)
+    return next((name for name in others if _call(name, "recognizes", path, text)), None)
 
 
 def _call(name: str, function: str, *arguments: Any) -> Any:
     """Result of a function of an installed importer."""
     return guarded(IMPORTERS, name, lambda: getattr(load_plugin(IMPORTERS, name), function)(*arguments))
-
-
-def _convert_by(name: str, paths: Sequence[str]) -> Foreign:
-    """What an installed importer makes of files."""
-    made = guarded(IMPORTERS, name, dict[str, Any], _call(name, "convert", paths))
-    notes = tuple(Note(Mark(paths[0], 1, 1), name, str(note)) for note in made.pop("notes", ()))
-    if unknown := made.keys() - Foreign.__dataclass_fields__.keys():
-        raise AccelsimError(f"{name}: its importer returned {listed(sorted(unknown))}; it may return {_RETURNS}")
-    return Foreign(**made, notes=notes)
 
 
 def files_below(folder: str) -> list[str]:
@@ -264,7 +241,12 @@ def read_foreign(
         raise AccelsimError(f"no importer '{kind}'; {near_miss(str(kind), [*KINDS, *plugins], 'importers')}")
     of_plugin = ({kind or tool_of(name) for name in names} if plugins else set()) & plugins
     if len(of_plugin) == 1:
-        made = _convert_by(of_plugin.pop() or "", names)
+        name = of_plugin.pop() or ""
+        given = guarded(IMPORTERS, name, dict[str, Any], _call(name, "convert", names))
+        notes = tuple(Note(Mark(names[0], 1, 1), name, str(note)) for note in given.pop("notes", ()))
+        if unknown := given.keys() - Foreign.__dataclass_fields__.keys():
+            raise AccelsimError(f"{name}: its importer returned {listed(sorted(unknown))}; it may return {_RETURNS}")
+        made = Foreign(**given, notes=notes)
         _check(made, [Document(name, None) for name in names])
         return made
     documents = read_documents(names, variables or {})

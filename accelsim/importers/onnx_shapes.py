@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -142,7 +142,10 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShape
             what = f"the tensor {printable(name)} has the shape {shape}; {_LARGEST} is the largest size"
             raise AccelsimError(f"{path}: {what}")
     makers = {output: node for node in graph.node for output in node.output if output}
-    names, rates = tuple(value.name for value in inputs), _yields(inputs, found)
+    names = tuple(value.name for value in inputs)
+    shape = found.get(names[0], ()) if names else ()  # of images, or of words or their vectors
+    rate = {2: "tokens", 3: "tokens", 4: "frames"}.get(len(shape))
+    rates = {rate: math.prod(shape[: 1 if rate == "frames" else 2])} if rate else {}
     return OnnxShapes(str(path), tuple(graph.node), names, found, makers, rates, nonzero, widths, quantized)
 
 
@@ -150,8 +153,11 @@ def _nonzero(path: str | PathLike[str], graph: Any, onnx: Any) -> dict[str, floa
     """Share of the words of each constant that are not zero, or not what stands for it: the same for all its words."""
     import numpy as np
 
-    zeros, held = zero_points(graph.node), {tensor.name: tensor for tensor in graph.initializer}
-    found = {}
+    held, zeros, found = {tensor.name: tensor for tensor in graph.initializer}, dict[str, str](), dict[str, float]()
+    for node in graph.node:
+        weights, point = _ZERO_POINTS.get(node.op_type, (0, len(node.input)))
+        if point < len(node.input):
+            zeros[node.input[weights]] = node.input[point]
     for tensor in graph.initializer:
         beside = {each.key: each.value for each in tensor.external_data}
         try:
@@ -176,7 +182,8 @@ def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
     sparse = (one.values for one in graph.sparse_initializer)
     known = {each.name for each in (*graph.input, *graph.initializer, *sparse)}
     for node in graph.node:
-        least, types = (least_inputs(node.op_type), 1), {}
+        own = _TWINS.get(node.op_type, ("", ()))[1]
+        least, types = (_LEAST.get(node.op_type, min(3, max(own, default=-1) + 1)), 1), {}
         if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, version):
             schema = onnx.defs.get_schema(node.op_type, version)
             least = schema.min_input, max(1, schema.min_output)
@@ -275,30 +282,6 @@ def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str,
         what = f"the model leaves open how large {listed(names)} {'is' if len(names) == 1 else 'are'}"
         hint = f"write {' '.join(f'--set {name}=N' for name in names)} (or --batch N, --seq-len N)"
         raise AccelsimError(f"{path}: {what}; {hint}")
-
-
-def _yields(inputs: list[Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """What a run gives: frames where the first input is images, tokens where it is words or their vectors."""
-    shape = shapes.get(inputs[0].name, ()) if inputs else ()
-    if len(shape) == 4:
-        return {"frames": shape[0]}
-    return {"tokens": shape[0] * shape[1]} if len(shape) in (2, 3) else {}
-
-
-def least_inputs(operator: str) -> int:
-    """How many inputs a quantized node has at least; 0 if the operator is none of those that are turned."""
-    own = _TWINS.get(operator, ("", ()))[1]
-    return _LEAST.get(operator, min(3, max(own, default=-1) + 1))
-
-
-def zero_points(nodes: Iterable[Any]) -> dict[str, str]:
-    """Names of the zero points of tensors of weights."""
-    found = {}
-    for node in nodes:
-        weights, zero = _ZERO_POINTS.get(node.op_type, (0, len(node.input)))
-        if zero < len(node.input):
-            found[node.input[weights]] = node.input[zero]
-    return found
 
 
 def take_floats(graph: Any, onnx: Any) -> tuple[dict[str, int | None], dict[str, tuple[str, str]]]:

@@ -55,7 +55,8 @@ def convert(documents: Sequence[Document]) -> Foreign:
         hardware["cores"] = Map(given.mark, held={str(core_id): name for core_id, name in enumerate(given)})
     names = hardware.value("cores", Map)
     cores = {whole(key, names.where(key), 0): _core(names, key) for key in names}
-    if older := "offchip_core" in hardware:
+    older = graph is not hardware or "offchip_core" in hardware
+    if "offchip_core" in hardware:
         outside = max(cores, default=0) + 1
         cores[outside] = _core(hardware, "offchip_core")
     else:
@@ -65,9 +66,13 @@ def convert(documents: Sequence[Document]) -> Foreign:
     outer = cores[outside].value("memories", Map)
     name = next(iter(outer), "")
     memory = outer.value(name, Map)
-    width = sum(number(port, "bandwidth_max") for port in ports_of(memory))
-    older |= graph is not hardware
-    links = _star(graph, cores, outside, memory) if older else _links(hardware, cores, notes)
+    rates = [number(port, "bandwidth_max") for port in ports_of(memory)]
+    if older:
+        links, usual_pj = nx.Graph(), figure(graph, "unit_energy_cost") / max(rates)
+        pairs = ((core_id, outside) for core_id in cores if core_id != outside)
+        links.add_edges_from(pairs, bandwidth=max(rates), pj_per_bit=usual_pj)
+    else:
+        links = _links(hardware, cores, notes)
     ours = []
     for core_id, core in cores.items():
         array = array_of(core)
@@ -77,8 +82,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
             raise refuse(names.where(str(core_id)), f"no link leads from core {core_id} to the off-chip core {outside}")
         way = [links.edges[pair] for pair in itertools.pairwise(nx.shortest_path(links, core_id, outside))]
         memories = core.value("memories", Map)
-        pj_per_bit = sum(link["pj_per_bit"] for link in way)
-        memories[f"offchip_{name}" if name in memories else name] = _off_chip(memory, core, pj_per_bit)
+        pj = sum(link["pj_per_bit"] for link in way) * max(rates)  # accesses have the energy of links too
+        held = {**memory, **{cost: figure(memory, cost) + pj for cost in ("r_cost", "w_cost")}}
+        held["served_dimensions"] = Seq(memory.mark, held=array.value("dimensions", Seq))
+        memories[f"offchip_{name}" if name in memories else name] = Map(memory.mark, held=held)
         architecture, places = architecture_of(core, layers, notes)
         outermost, most = architecture["levels"][0], min(link["bandwidth"] for link in way)
         for key in outermost.keys() & {"bandwidth", "read_bandwidth", "write_bandwidth"}:
@@ -101,7 +108,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         notes.append(hardware.note("core_memory_sharing", _SHARED))
     notes.append(Note(hardware.mark, "clock", "Stream counts cycles; a clock of 1 GHz is taken"))
     system = {"name": plain_name(hardware.value("name", str, "stream")), "cores": ours}
-    system["bandwidth"] = f"{width * _CLOCK_HZ / 8e9:.12g} GB/s"
+    system["bandwidth"] = f"{sum(rates) * _CLOCK_HZ / 8e9:.12g} GB/s"
     energies = "r_cost and w_cost of the memories, unit_energy of the arrays, and unit_energy_cost of the links."
     return Foreign(workload=workload, system=system, energies=energies, notes=tuple(dict.fromkeys(notes)))
 
@@ -138,21 +145,5 @@ def _links(hardware: Map, cores: Iterable[int], notes: list[Note]) -> nx.Graph:
     return graph
 
 
-def _star(graph: Map, cores: Iterable[int], outside: int, memory: Map) -> nx.Graph:
-    """Links of an older file that lead to the off-chip core."""
-    links, width = nx.Graph(), max(number(port, "bandwidth_max") for port in ports_of(memory))
-    pairs = ((core_id, outside) for core_id in cores if core_id != outside)
-    links.add_edges_from(pairs, bandwidth=width, pj_per_bit=figure(graph, "unit_energy_cost") / width)
-    return links
-
-
 def _numbers(row: Seq) -> list[int]:
     return [whole(each, row.mark, 0) for each in row]
-
-
-def _off_chip(memory: Map, core: Map, pj_per_bit: float) -> Map:
-    """The memory of the off-chip core as a core has it: for its whole array, its accesses with the energy of links."""
-    served = Seq(memory.mark, held=array_of(core).value("dimensions", Seq))
-    width = max(number(port, "bandwidth_max") for port in ports_of(memory))
-    costs = {cost: figure(memory, cost) + pj_per_bit * width for cost in ("r_cost", "w_cost")}
-    return Map(memory.mark, held={**memory, **costs, "served_dimensions": served})

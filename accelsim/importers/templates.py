@@ -294,20 +294,13 @@ def _walk(node: nodes.Node, loops: int = 0) -> Iterator[tuple[nodes.Node, int]]:
         yield from _walk(child, loops + (type(node).__name__ == "For"))
 
 
-def _is_items(call: nodes.Call) -> bool:
-    """Whether a call is `NAME.items()`, the pairs of a map."""
-    from jinja2 import nodes
-
-    found = call.node
-    return isinstance(found, nodes.Getattr) and found.attr == "items" and isinstance(found.node, nodes.Name)
-
-
 def _check(tree: nodes.Node, path: str) -> None:
     """Refuse what a template of an input file has no need of."""
     from jinja2 import nodes
 
     calls = list(tree.find_all(nodes.Call))
-    items = [node.node for node in calls if _is_items(node)]
+    reached = [node.node for node in calls if isinstance(node.node, nodes.Getattr)]
+    items = [each for each in reached if each.attr == "items" and isinstance(each.node, nodes.Name)]  # pairs of a map
     known = [node for node in calls if isinstance(node.node, nodes.Name) and node.node.name in _FUNCTIONS]
     bounded: list[nodes.Node | None] = [node.target for node in tree.find_all(nodes.For)]
     filters = [node for node in tree.find_all(nodes.Filter) if node.name in _FILTERS]
@@ -318,7 +311,7 @@ def _check(tree: nodes.Node, path: str) -> None:
         kind = type(node).__name__
         does = {
             "reaches for an attribute or an item": kind in ("Getattr", "Getitem") and node not in items,
-            "calls something": isinstance(node, nodes.Call) and not _is_items(node) and node not in known,
+            "calls something": isinstance(node, nodes.Call) and node.node not in items and node not in known,
             f"uses the filter {getattr(node, 'name', '')}": kind == "Filter" and node not in filters,
             f"uses {kind.lower()}": kind not in _NODES,
             "has loops inside loops inside loops": isinstance(node, nodes.For) and (loops > 1 or node.recursive),
@@ -331,21 +324,16 @@ def _check(tree: nodes.Node, path: str) -> None:
 def _prepare(tree: nodes.Node, file: int, environment: SandboxedEnvironment) -> None:
     """Write at each new line of the text where it comes from, and bound what texts are joined to."""
     from jinja2 import nodes
+    from jinja2.visitor import NodeTransformer
 
     for data in tree.find_all(nodes.TemplateData):
         first, *rest = data.data.split("\n")
         data.data = first + "".join(f"\n\1{file},{data.lineno + k}\1{line}" for k, line in enumerate(rest, 1))
-    for node in list(tree.find_all(nodes.Node)):
-        for name, value in list(node.iter_fields()):
-            if isinstance(value, nodes.Concat):
-                setattr(node, name, _joined(value))
-            elif isinstance(value, list):
-                setattr(node, name, [_joined(one) if isinstance(one, nodes.Concat) else one for one in value])
+
+    class Joined(NodeTransformer):
+        def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+            self.generic_visit(node)
+            return nodes.Call(nodes.Name("_join", "load"), node.nodes, [], None, None).set_lineno(node.lineno)
+
+    Joined().visit(tree)
     tree.set_environment(environment)
-
-
-def _joined(node: nodes.Concat) -> nodes.Node:
-    from jinja2 import nodes
-
-    call = nodes.Call(nodes.Name("_join", "load"), node.nodes, [], None, None)
-    return call.set_lineno(node.lineno)

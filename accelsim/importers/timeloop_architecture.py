@@ -14,7 +14,7 @@ from accelsim.energy.estimators import COMPUTES
 from accelsim.importers import values
 from accelsim.importers.documents import Map, Note, Seq, refuse
 from accelsim.importers.engines import UNLIMITED
-from accelsim.importers.timeloop_machine import MEANS, Part, TimeloopMachine, plain
+from accelsim.importers.timeloop_machine import MEANS, SMALL, Part, TimeloopMachine, plain
 from accelsim.inputs.level_features import BANDWIDTHS
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -256,7 +256,7 @@ def _storage(part: Part) -> str:
     bits = (part.words or 0) * part.word_bits
     if "dram" in part.component.lower() or part.words is None:
         return "DRAM"
-    return values.storage_class(min(bits, 4095) if bits <= 4096 and part.small else bits)
+    return values.storage_class(min(bits, 4095) if bits <= 4096 and SMALL.search(part.component) else bits)
 
 
 def _technology(machine: TimeloopMachine, *, modelled: bool) -> dict[str, str]:

@@ -17,7 +17,7 @@ from accelsim.importers import values
 from accelsim.importers.documents import Document, Map, Note, Seq, refuse
 from accelsim.importers.engines import Engine, system_of
 from accelsim.importers.foreign import OWN_MODELS, Foreign
-from accelsim.importers.timeloop_architecture import Figures, all_kept, architecture, read_figures, unknown
+from accelsim.importers.timeloop_architecture import all_kept, architecture, read_figures, unknown
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain, read_machines
 from accelsim.importers.timeloop_problem import ProblemShape, dims_of_rank, read_shape, refuse_misfit, workload
 from accelsim.importers.timeloop_sparse import read_sparsity
@@ -128,7 +128,9 @@ def _of_machine(
     widths = [one.bits.values() for one in shapes]
     document = architecture(machine, figures, kept, zeros, [*itertools.chain(*widths)])
     restricted = {"levels": constraints} if constraints else None
-    return Foreign(document, None, mapping, restricted, _energies(machine, figures), tuple(notes))
+    missing = unknown(machine, figures)
+    energies = figures.source + (f"; of {listed(missing)} accelsim's own models" if missing else "")
+    return Foreign(document, None, mapping, restricted, energies if figures.energies else OWN_MODELS, tuple(notes))
 
 
 def _shapes(found: dict[str, list[Map | Seq]], notes: list[Note]) -> list[ProblemShape]:
@@ -182,13 +184,6 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
                 if name in ("architecture", "mapping") and len(found[name]) > 1:
                     raise body.refuse(key, f"a second {key}, after that in {found[name][0].mark.file}")
     return found
-
-
-def _energies(machine: TimeloopMachine, figures: Figures) -> str:
-    if not figures.energies:
-        return OWN_MODELS
-    missing = unknown(machine, figures)
-    return figures.source + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 
 
 def _variables(bodies: Iterable[Map | Seq]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from accelsim.inputs.units import near_miss, quoted
 
 _RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
 _STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
-_SMALL = re.compile("reg|rf|spad|latch", re.IGNORECASE)
+SMALL = re.compile("reg|rf|spad|latch", re.IGNORECASE)
 _COMPUTE = re.compile("mac|alu|compute|multiplier", re.IGNORECASE)
 _VECTOR = re.compile("vec|simd|vpu|sfu|softmax|activation|relu|pool|scalar|dsp", re.IGNORECASE)
 """Classes that Timeloop does not know, of units on branches of their own."""
@@ -110,11 +110,6 @@ class Part:
         """Whether its subclass is no memory and no unit of arithmetic, such as a converter."""
         subclass = self.component.partition(" ")[2]
         return bool(subclass) and not _is_known(subclass)
-
-    @property
-    def small(self) -> bool:
-        """Whether its class is one of registers."""
-        return _SMALL.search(self.component) is not None
 
     @property
     def computes(self) -> bool:
@@ -289,7 +284,7 @@ def _line(parts: Sequence[Part], units: Sequence[Part], unit: Part) -> list[Part
 
 def _is_known(kind: str) -> bool:
     """Whether a class says that a part stores or computes; Timeloop (`topology.cpp`) passes over all others."""
-    return any(known.search(kind) for known in (_STORAGE, _COMPUTE, _SMALL))
+    return any(known.search(kind) for known in (_STORAGE, _COMPUTE, SMALL))
 
 
 def _is_empty(attributes: Mapping[str, values.Value]) -> bool:

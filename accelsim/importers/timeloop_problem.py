@@ -80,7 +80,13 @@ def read_shape(
             widths, tensors = instance.value(key, Map), [name for name, *_ in given]
             shape.bits |= values.read_all(lambda name: _width(widths, name, tensors), widths)  # noqa: B023
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
-            notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
+            named = {name.lower(): name for name in coefficients}
+            why = "is no dimension and no coefficient of the shape"
+            if "pad" in key:
+                why = "padded points count as ordinary points"
+            elif key.lower() in named:
+                why = f"is no coefficient of the shape, which has its default; did you mean '{named[key.lower()]}'?"
+            notes.append(Note(instance.where(key), f"problem.{key} = {held}", why))
 
     read = partial(_rank, dims=shape.dims, coefficients=coefficients, mark=problem.where("shape"))
     ranks = values.read_all(lambda one: values.read_all(read, _ranks(one[1])), given)
@@ -109,16 +115,6 @@ def _width(widths: Map, name: str, tensors: Sequence[str]) -> tuple[str, int]:
     """Name of a data space with the bits of its elements."""
     values.refuse_other(name, tensors, "data space", "problem.bitwidths", widths.where(name))
     return name, values.whole(widths[name], widths.where(name))
-
-
-def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
-    """Why a value of an instance is left out, of which its shape has no dimension and no coefficient."""
-    if "pad" in key:
-        return "padded points count as ordinary points"
-    named = {name.lower(): name for name in coefficients}
-    if key.lower() in named:
-        return f"is no coefficient of the shape, which has its default; did you mean '{named[key.lower()]}'?"
-    return "is no dimension and no coefficient of the shape"
 
 
 def _whole(instance: Map, key: str, variables: Mapping[str, Any] | None) -> int:
@@ -203,7 +199,8 @@ def refuse_misfit(shape: ProblemShape, nest: Sequence[Loops], left: Mapping[str,
     """
     problems = []
     for dim, size in shape.dims.items():
-        loops = [(table, factors[dim][1] or left[dim], last) for table, factors, last in nest if _loops(factors, dim)]
+        bounds = [(table, factors.get(dim, ("=", 1))[1], last) for table, factors, last in nest]
+        loops = [(table, bound or left[dim], last) for table, bound, last in bounds if bound != 1]
         written = [(bound, last.get(dim, bound)) for _, bound, last in loops] or [(1, 1)]
         wanted = _covering([bound for bound, _ in written], size)
         if written == wanted:
@@ -220,10 +217,6 @@ def refuse_misfit(shape: ProblemShape, nest: Sequence[Loops], left: Mapping[str,
         problems.append(Problem(loops[changed[0]][0].where("factors") if loops else where, what, hint))
     if problems:
         raise InputError(problems)
-
-
-def _loops(factors: Mapping[str, tuple[str, int]], dim: str) -> bool:
-    return factors.get(dim, ("=", 1))[1] != 1
 
 
 def _shares(shape: ProblemShape, rank: str, dim: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from accelsim.importers.documents import Map, Note, Seq, refuse
+from accelsim.importers.documents import Map, Note, Seq
 from accelsim.importers.timeloop_architecture import Figures
 from accelsim.importers.timeloop_machine import Part, TimeloopMachine, plain
 from accelsim.importers.values import as_number, note_others, plain_decimal, refuse_other, respelt
@@ -59,16 +59,12 @@ def read_densities(written: Map, tensors: Sequence[str], notes: list[Note]) -> d
             why = "is not known" if known is None else "has no density"
             why = "a file of measured densities is not among the files" if "file" in " ".join(held) else why
             notes.append(Note(written.where(name), f"density of {name}, {kind}", f"{why}; no word of it is zero here"))
-        elif (share := _share(held["density"], held.where("density"))) != "1":
-            found[name] = {"distribution": known, "density": share}
+        elif not 0 < (share := as_number(held["density"], held.where("density"))) <= 1:
+            what = f"density: expected a share above 0, at most 1, got {quoted(str(held['density']))}"
+            raise held.refuse("density", what)
+        elif share != 1:
+            found[name] = {"distribution": known, "density": plain_decimal(share)}
     return found
-
-
-def _share(written: Any, mark: Mark) -> str:
-    """Share of words that are not zero, as our files have it."""
-    if not 0 < (share := as_number(written, mark)) <= 1:
-        raise refuse(mark, f"density: expected a share above 0, at most 1, got {quoted(str(written))}")
-    return plain_decimal(share)
 
 
 def read_sparsity(

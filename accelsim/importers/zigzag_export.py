@@ -19,7 +19,7 @@ from accelsim.importers.zigzag_mapping import ROLES, ZigZagNest, allocated, tile
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError, InputError
 from accelsim.inputs.mapping import Loop, Mapping
-from accelsim.inputs.units import listed
+from accelsim.inputs.units import listed, repeated
 from accelsim.inputs.workload import Einsum, pad
 from accelsim.model.evaluate import evaluate
 
@@ -49,7 +49,9 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
     held = architecture.compute.operands  # registers of the MACs, which ZigZag has too
     mapping = replace(mapping, levels=tuple(node for node in mapping.levels if node.level != held))
     padded = pad(einsum, mapping.padding)
-    names = _dim_names(padded)
+    names = {dim: dim.upper() for dim in padded.dims}  # ZigZag takes capital letters and a number
+    if not all(re.fullmatch(r"[A-Z]+\d*", name) for name in names.values()) or repeated([*names.values()]):
+        names = {dim: f"L{number}" for number, dim in enumerate(padded.dims)}
     spread = _spread(mapping)
     temporal = [loop for node in mapping.levels for loop in node.temporal if loop.bound > 1]
     for dim, bound in padded.dims.items():
@@ -64,7 +66,7 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
     entry["spatial_mapping"] = written
     entry["temporal_ordering"] = [[names[loop.dim], loop.bound] for loop in reversed(temporal)]
     notes = [f"{loop.dim} is padded from {einsum.dims[loop.dim]} to {loop.bound}" for loop in mapping.padded]
-    texts = {WORKLOAD: yaml_text_of([_layer(padded, names)]), MAPPING: yaml_text_of([entry])}
+    texts = {WORKLOAD: yaml_text([_layer(padded, names)]), MAPPING: yaml_text([entry])}
     busy = {level.name: 1 for level in architecture.levels}
     for each in ours.tensors:  # bits a cycle of a port without a bandwidth, of which ZigZag counts whole cycles
         busy[each.level] += -(-(each.reads + each.fills + each.updates) * each.word_bits // ours.compute_cycles)
@@ -94,18 +96,6 @@ def _spread(mapping: Mapping) -> dict[str, tuple[str, list[Loop]]]:
     """Dimensions of the array: one for the loops over each fanout, with the name of its level."""
     found = [(node.level, [loop for loop in (*node.x, *node.y) if loop.bound > 1]) for node in mapping.levels]
     return {f"D{number}": each for number, each in enumerate((each for each in found if each[1]), 1)}
-
-
-def yaml_text_of(items: list[Json]) -> str:
-    """YAML of a list."""
-    return yaml_text({"items": items}).removeprefix("items:\n")
-
-
-def _dim_names(einsum: Einsum) -> dict[str, str]:
-    """Names of dimensions as ZigZag takes them: capital letters and a number."""
-    names = {dim: dim.upper() for dim in einsum.dims}
-    fine = all(re.fullmatch(r"[A-Z]+\d*", name) for name in names.values()) and len({*names.values()}) == len(names)
-    return names if fine else {dim: f"L{number}" for number, dim in enumerate(einsum.dims)}
 
 
 def _layer(einsum: Einsum, names: StringMap[str, str]) -> Json:
