@@ -212,7 +212,10 @@ def test_find_graphs__have_nothing_that_runs_in_the_middle_of_one() -> None:
             },
         },
     ]
-    found = find_graphs(load_workload({"workload": {"name": "net", "layers": layers}}))
+    network = load_workload({"workload": {"name": "net", "layers": layers}})
+    with pytest.raises(AccelsimError, match="b would have to run between these layers"):
+        named_graph(network, ["a", "c"])
+    found = find_graphs(network)
     assert [[layer.name for layer in graph.layers] for graph in found.graphs] == [["a"], ["b"], ["c"]]
     assert {each.why for each in found.apart if each.producer == "a" and each.consumer == "c"} == {
         "layers that are apart from both run between them"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from accelsim.inputs.constraints import Constraints
@@ -205,15 +205,19 @@ def _put_together(edges: Sequence[Edge], graph: dict[str, str], pairs: Sequence[
         before = len(done)
         for number in sorted({*range(len(pairs))} - done):
             ends = {graph[name] for name in pairs[number]}
-            links = {(graph[edge.producer], graph[edge.consumer]) for edge in edges}
-            seen, todo = set[str](), {after for one, after in links if one in ends} - ends
-            while todo:
-                seen |= todo
-                todo = {after for one, after in links if one in todo} - seen
-            if not seen & ends:
+            if not ends & _after({(graph[edge.producer], graph[edge.consumer]) for edge in edges}, ends):
                 graph |= {name: min(ends) for name, its in graph.items() if its in ends}
                 done.add(number)
     return done
+
+
+def _after(pairs: Set[tuple[str, str]], some: Set[str]) -> set[str]:
+    """What runs after some layers, and which of these run after others."""
+    found, todo = set[str](), {after for one, after in pairs if one in some and after not in some}
+    while todo:
+        found |= todo
+        todo = {after for one, after in pairs if one in todo} - found
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +384,9 @@ def named_graph(workload: Workload, names: Sequence[str]) -> Graph:
         raise AccelsimError("fusing takes two layers at least; write them with commas, in the order in which they run")
     reads: list[tuple[int | Einsum, int, str]] = []
     place = {name: number for number, name in enumerate(names)}
+    pairs, named = {(edge.producer, edge.consumer) for edge in workload.edges}, place.keys()
+    if between := sorted(name for name in _after(pairs, named) - named if _after(pairs, {name}) & named):
+        raise AccelsimError(f"{listed(between)} would have to run between these layers; name such layers, too")
     sources = Counter((edge.consumer, edge.tensor) for edge in workload.edges)
     for number, name in enumerate(names):
         edges = [edge for edge in workload.edges if edge.consumer == name]

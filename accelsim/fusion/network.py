@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from accelsim.fusion.graph import Graph, find_graphs, named_graph, put_together
+from accelsim.fusion.graph import Apart, Graph, find_graphs, named_graph, put_together
 from accelsim.fusion.group import Group, make_group
 from accelsim.fusion.limits import loop_limits
 from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, Solutions
@@ -383,7 +383,7 @@ def fuse(
         segments=segments,
         certificate=certificate,
         apart=() if chain else found.apart,
-        why_not=_why_not(architecture, graphs),
+        why_not=_why_not(architecture, graphs, found.apart),
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,
@@ -399,7 +399,7 @@ def fuse(
     )
 
 
-def _why_not(architecture: Architecture, graphs: Sequence[Graph]) -> str:
+def _why_not(architecture: Architecture, graphs: Sequence[Graph], apart: Sequence[Apart]) -> str:
     """Why no output can stay on the chip for one that reads it; empty if one can."""
     reasons = []
     for graph in graphs:
@@ -409,7 +409,9 @@ def _why_not(architecture: Architecture, graphs: Sequence[Graph]) -> str:
                 if not isinstance(levels, str):
                     return ""
                 reasons.append(levels)
-    return reasons[0] if reasons else "no layer reads what another one writes"
+    if reasons:
+        return reasons[0]
+    return "all layers that read each other's outputs are apart" if apart else "no layer reads what another one writes"
 
 
 def _on_unit(architecture: Architecture, einsum: Einsum, rules: Constraints) -> Constraints:
