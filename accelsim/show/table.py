@@ -119,6 +119,11 @@ def bold(text: str) -> Text:
     return Text(text, style="bold")
 
 
+def invalid(violation: object) -> Text:
+    """A rule that a mapping breaks."""
+    return Text(f"INVALID: {violation}", style="bold red")
+
+
 def dim(text: str) -> Text:
     """How to read what stands above."""
     return Text(text, style="dim")

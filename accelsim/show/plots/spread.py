@@ -157,16 +157,12 @@ def within_table(spread: Spread, points: int = 200) -> list[dict[str, Any]]:
     """
     refuse_zero_energy(spread)
     counted = sorted((near.share, near.mappings / spread.mappings) for near in spread.near if near.complete)
-    rows = [_within(above, share, share, share, exact=True) for above, share in counted]
+    rows: list[tuple[Any, ...]] = [(1 + above, share, share, share, True) for above, share in counted]
     above_lowest = spread.sample.energy_pj / spread.range_of("energy").lowest - 1
     for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
         share = spread.sample.share(above_lowest <= above * (1 + 1e-9))
-        rows.append(_within(float(above), share.value, share.low, share.high, exact=False))
-    return rows
-
-
-def _within(above: float, share: float, low: float, high: float, *, exact: bool) -> dict[str, Any]:
-    return {"factor": 1 + above, "share": share, "share_low": low, "share_high": high, "exact": exact}
+        rows.append((1 + float(above), share.value, share.low, share.high, False))
+    return [dict(zip(("factor", "share", "share_low", "share_high", "exact"), row, strict=True)) for row in rows]
 
 
 def plot_within(spread: Spread, ax: Axes | None = None) -> Axes:
