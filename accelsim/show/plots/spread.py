@@ -335,14 +335,12 @@ def plot_density(spread: Spread, over: str = "cycles", ax: Axes | None = None) -
         rows, marked = density_table(spread, over), front_over_table(spread, over)
         ax.set(xscale="log", yscale="log")
         _draw_cells(rows, over, len(spread.sample), ax)
-        points = sorted((row[over], row["pj_per_mac"]) for row in marked)
-        xs, ys = [x for x, _ in points], [y for _, y in points]
+        xs, ys = zip(*sorted((row[over], row["pj_per_mac"]) for row in marked), strict=True)
         if over != "offchip_words" and spread.front.stop == "exhausted":
             ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
         ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(spread, over), zorder=3)
-        ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
-                [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip
-        for axis, values in zip((ax.xaxis, ax.yaxis), ends, strict=True):
+        for axis, column, points in ((ax.xaxis, over, xs), (ax.yaxis, "pj_per_mac", ys)):
+            values = [*points, *(row[f"{side}_{column}"] for row in rows for side in ("from", "to"))]
             low, high = min(values), max(values)
             room = (high / low) ** 0.04
             style.set_limits(axis, low / room, high * room)

@@ -80,15 +80,11 @@ def _box(row: Row) -> str:
     before, after = row["before"], row["after"]
     now = before if after is None else after
     moves = [
-        f"{rank} {_range(was)}" + (f" -> {_range(now[rank])}" if was != now[rank] else "")
+        "{} {}:{}".format(rank, *was) + (" -> {}:{}".format(*now[rank]) if was != now[rank] else "")
         for rank, was in (after if before is None else before).items()
     ]
     *others, last = moves or ["one word"]
     return _lines([*others, last + (" -> empty" if after is None else "")], _WIDEST_BOX)
-
-
-def _range(along: Sequence[int]) -> str:
-    return f"{along[0]}:{along[1]}"
 
 
 def _lines(parts: Sequence[str], width: int) -> str:

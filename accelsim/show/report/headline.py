@@ -95,18 +95,9 @@ def _time_lines(result: Result) -> Iterator[tuple[str, str, str]]:
         format_si(result.seconds, "s", 4),
         f"{result.cycles:,} cycles at {format_si(result.clock_hz, 'Hz')}",
     )
-    yield "EDP", edp(result.energy_pj * 1e-12 * result.seconds), ""
+    yield "EDP", format_si(result.energy_pj * 1e-12 * result.seconds, "J*s", 4), ""
     if result.power_w is not None:
         yield "power", format_si(result.power_w, "W", 4), "average"
-
-
-def edp(joule_seconds: float) -> str:
-    """Energy-delay product for people.
-
-    >>> edp(1.675e-3), edp(2.5e-11)
-    ('1.675 mJ*s', '25 pJ*s')
-    """
-    return format_si(joule_seconds, "J*s", 4)
 
 
 def _busy(result: Result, architecture: Architecture) -> str:
