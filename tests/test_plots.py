@@ -18,8 +18,8 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.show.plots import figure_bytes
-from accelsim.show.plots.result import energy_table, plot_energy, plot_time
-from accelsim.show.plots.search import plot_front
+from accelsim.show.plots.result import energy_table, plot_energy, plot_time, time_table
+from accelsim.show.plots.search import front_table, plot_front
 from accelsim.show.report import OKABE_ITO, OTHER_COLOUR
 from tests.test_compression import EVERY, GEMM, two_levels
 
@@ -55,9 +55,9 @@ def test_plot_energy__an_output_of_any_name_is_green():
     assert drawn["MyOutputs"] == OKABE_ITO["Outputs"].lower()
 
 
-def test_front_rows__are_in_the_order_of_the_points():
+def test_front_table__is_in_the_order_of_the_points():
     front = a_front(row_stationary()[2], ("energy", "offchip_words", "capacity:GLB"))
-    rows = front.rows()
+    rows = front_table(front)
     assert [row["point"] for row in rows] == [1, 2, 3]
     assert [row["offchip_words"] for row in rows] == [row["GLB_words"] for row in rows] == [100, 300, 900]
 
@@ -129,7 +129,7 @@ def test_plot_time__bars_follow_each_other_to_the_cycles_of_the_mapping(dma):
     rest = (Loop("M", 1), Loop("N", 3), Loop("K", 5))
     nest = (LevelMapping("DRAM", (Loop("M", 4),), keep=EVERY), LevelMapping("GLB", rest, keep=EVERY))
     result = evaluate(machine, GEMM, Mapping(nest))
-    assert sum(row["cycles"] for row in result.time_rows()) == result.cycles
+    assert sum(row["cycles"] for row in time_table(result)) == result.cycles
     bars = [bar for each in plot_time(result).containers if each.get_label().startswith("_") for bar in each.patches]
     ends = [0.0, *(bar.get_x() + bar.get_width() for bar in bars)]
     assert [bar.get_x() for bar in bars] == pytest.approx(ends[:-1])

@@ -22,12 +22,7 @@ SIZE_UNITS = {
 }
 RATE_UNITS = (*(f"{unit}/{time}" for time in ("s", "cycle") for unit in SIZE_UNITS), "word/cycle", "words/cycle")
 FREQUENCY_UNITS = {"Hz": 1, "kHz": 1000, "MHz": 1000**2, "GHz": 1000**3}
-ENERGY_UNITS = {
-    "fJ": Fraction(1, 1000),
-    "pJ": Fraction(1),
-    "nJ": Fraction(1000),
-    "uJ": Fraction(10**6),
-}
+ENERGY_UNITS = {"fJ": Fraction(1, 1000), "pJ": Fraction(1), "nJ": Fraction(1000), "uJ": Fraction(10**6)}
 ENERGY_RATE_UNITS = tuple(unit + per for per in ("", "/bit") for unit in ENERGY_UNITS)
 TIME_UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6)}
 AREA_UNITS = {"um2": Fraction(1), "mm2": Fraction(10**6)}

@@ -276,6 +276,11 @@ def refuse_mismatch(outcome: Outcome) -> None:
         raise RuntimeError(f"{outcome.mismatches} mappings cost something else than the sum of their parts")
 
 
+def _mapping(space: MapSpace, batch: Batch, i: int) -> Mapping:
+    """A mapping that was found, in its simplest form."""
+    return _named(space.origin, split(space, decode_mapping(space.encoded, batch, i)))
+
+
 def _named(space: MapSpace, mapping: Mapping) -> Mapping:
     """A mapping of a space in its simplest form, with what of it may leave remainders, and what is padded."""
     mapping, bounds = fold(mapping), space.encoded.einsum.dims
@@ -296,7 +301,7 @@ def _result(space: MapSpace, mapping: Mapping) -> Result:
 
 def _evaluate(space: MapSpace, batch: Batch, i: int) -> Result:
     """Evaluate a mapping that was found with the cost model."""
-    return _result(space.origin, _named(space.origin, split(space, decode_mapping(space.encoded, batch, i))))
+    return _result(space.origin, _mapping(space, batch, i))
 
 
 def result_of(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float, ...]) -> Result:

@@ -269,6 +269,11 @@ _PARTS = {
 _PIPELINE_COLOUR = "#999999"
 
 
+def time_table(result: Result) -> list[dict[str, Any]]:
+    """Rows of `plot_time`: cycles by component and what for."""
+    return [{name: row[name] for name in ("component", "what", "cycles")} for row in result.time_rows()]
+
+
 def plot_time(result: Result, ax: Axes | None = None) -> Axes:
     """Draw where the cycles of a mapping go, one part after the other: a lane of bars for each component."""
     with style.drawing(ax, 2.6) as ax:

@@ -24,6 +24,11 @@ from accelsim.show.report.tables import COSTS
 _GREYS = ("#000000", "#666666", "#999999", "#BBBBBB")
 
 
+def front_table(front: FrontResult) -> list[dict[str, Any]]:
+    """Rows of `plot_front`: energy [pJ], cycles and the other columns of each point, in order."""
+    return [dict(row) for row in front.rows()]
+
+
 def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
     """Draw the points of a Pareto front: energy [pJ/MAC] over cycles where these are columns; colour is a third column.
 

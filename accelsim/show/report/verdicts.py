@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -82,7 +81,7 @@ def verdict(search: SearchResult) -> str:
         return proved(proof.space)
     part = widest_proved(search)
     if part is None:
-        near = min(_parts_with_best(search), key=_gap, default=proof)
+        near = min(_parts_with_best(search), key=lambda part: part.gap, default=proof)
         if near.gap > _MUCH_LESS * proof.gap:
             return f"{above(proof.gap)} ({_unfinished(search)})"
         return f"{above(near.gap)} of {mappings_of(near.space)}; of all {above(proof.gap)} ({_unfinished(search)})"
@@ -95,7 +94,6 @@ def partly(part: SearchedSpace, space: SearchedSpace, gap: float | None) -> str:
     return f"{proved(part)}; {above(gap)} {beyond}"
 
 
-_gap = operator.attrgetter("gap")
 _MUCH_LESS = 0.5
 """Of the gap of the whole space, that of a part that is worth telling."""
 
