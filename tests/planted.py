@@ -173,7 +173,7 @@ MUTANTS = (
         "test_folder.py::test_write_directory__a_failed_write_leaves_the_old_file"),
     # units and rounding
     Mutant("a kilobyte of 1024 bytes", "inputs/units.py",
-        '"KB": 8 * 1000,', '"KB": 8 * 1024,',
+        'B": 8 * 1000**power', 'B": 8 * 1024**power',
         "test_units.py::test_parse_size_bits__is_exact"),
     Mutant("an energy for each bit is for the action", "inputs/units.py",
         "self.pj * bits if self.per_bit else self.pj", "self.pj",
@@ -254,7 +254,7 @@ MUTANTS = (
         "(same_way or name not in _OF_PART)", "same_way",
         "test_verifying.py::test_command__every_value_that_is_changed_or_removed_is_told_or_named_as_unchecked[ends]"),
     Mutant("the best mapping in a column is in no point of the front", "results/verifying.py",
-        "value >= least * (1 - TOLERANCE)", "True",
+        'end["value"] >= best * (1 - TOLERANCE)', "True",
         "test_verifying.py::test_verify__a_value_that_no_mapping_has_is_found"),
     Mutant("a part with a worse mapping is what is proved", "show/report/verdicts.py",
         "if part.value <= best", "if part.value < math.inf",

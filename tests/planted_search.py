@@ -323,7 +323,7 @@ SEARCHED = (
         "walked.column[ENERGY] * (1.0 + SURE)", "walked.column[ENERGY] * (1.0 - 1e-6)",
         "test_exact.py::test_exact__equals_brute_force"),
     Mutant("a list begins with the best of its own", "search/exact/mapper.py",
-        "return (best, *others)[: max(1, len(listed))]", "return tuple(listed)",
+        "(best, *others)[: max(1, len(listed))]", "tuple(listed)",
         "test_listing.py::test_lists__begin_with_the_mapping_found_without_a_list"),
     # remainders, fills, bursts
     Mutant("words of a window in an array always move", "search/exact/cost_tables.py",

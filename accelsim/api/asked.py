@@ -39,10 +39,19 @@ class Asked:
     on_progress: OnProgress | None = None
 
     def __post_init__(self) -> None:
-        _one_of("mapspace", self.mapspace, tuple(MAPSPACES))
+        known = ", ".join(MAPSPACES)
+        if not isinstance(self.mapspace, str):
+            raise TypeError(f"mapspace: expected one of {known}, got {self.mapspace!r}")
+        if self.mapspace not in MAPSPACES:
+            hint = near_miss(self.mapspace, MAPSPACES)
+            raise AccelsimError(f"mapspace: '{self.mapspace}' is none of {known}{'; ' + hint if hint else ''}")
         if not isinstance(self.factors, str | Sequence) or not all(isinstance(each, str) for each in self.factors):
             raise TypeError(f"factors: expected text such as 'perfect' or 'imperfect:M,K', got {self.factors!r}")
-        _number("time_limit", self.time_limit, "seconds")
+        limit = self.time_limit
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Real)):
+            raise TypeError(f"time_limit: expected a number of seconds, got {limit!r}")
+        if limit is not None and not 0 < float(limit) < math.inf:
+            raise AccelsimError(f"time_limit: expected a number of seconds above 0, got {limit!r}")
         for name in ("sample", "jobs"):
             whole(name, getattr(self, name))
         whole("seed", self.seed, least=0)
@@ -151,23 +160,6 @@ def say_once(line: str) -> None:
     if line not in _SAID:
         logging.getLogger("accelsim").warning("accelsim: %s", line)
     _SAID.add(line)
-
-
-def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-    if value not in known:
-        hint = near_miss(value, known)
-        raise AccelsimError(f"{name}: '{value}' is none of {', '.join(known)}{'; ' + hint if hint else ''}")
-
-
-def _number(name: str, value: Any, unit: str) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}: expected a number of {unit}, got {value!r}")
-    if not 0 < float(value) < math.inf:
-        raise AccelsimError(f"{name}: expected a number of {unit} above 0, got {value!r}")
 
 
 def words(name: str, value: Any) -> tuple[str, ...]:

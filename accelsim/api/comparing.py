@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim import __version__
 from accelsim.api.asked import Asked
@@ -26,9 +26,7 @@ from accelsim.results.worth import difference_rows
 from accelsim.search.stopping import Budget, OnProgress
 from accelsim.show.report.explain import checks_report, verdict_line
 from accelsim.show.report.mapping import differences_report, layers_report
-
-if TYPE_CHECKING:
-    from accelsim.show.table import Piece
+from accelsim.show.table import Piece
 
 
 class Comparison(Shown):
@@ -249,7 +247,10 @@ def diff(a: Any, b: Any, *, layer: str | None = None) -> Comparison:
     >>> print(accelsim.diff(given, given))
     0 of 56 figures differ: vgg16_conv3_2 on eyeriss: 12.28 mJ, 55.05 ms; vgg16_conv3_2 on eyeriss: 12.28 mJ, 55.05 ms
     """
-    names = tuple(_name_of(each, side) for each, side in ((a, "a"), (b, "b")))
+    names = [
+        str(given) if isinstance(given, str | PathLike) else getattr(given, "headline", side)
+        for given, side in ((a, "a"), (b, "b"))
+    ]
     return comparison((names[0], names[1]), [_mappings_of(a, layer), _mappings_of(b, layer)])
 
 
@@ -263,10 +264,6 @@ def comparison(names: tuple[str, str], sides: Sequence[Mapping[str, Result]]) ->
         raise AccelsimError(f"{names[0]} and {names[1]} have no layer in common; --layer chooses one of each")
     rows = [{"layer": name, **_costs(one[name], "a"), **_costs(other[name], "b")} for name in both]
     return Comparison(names, sorted(rows, key=lambda row: -abs(row["energy_pj_b"] - row["energy_pj_a"])), layers=True)
-
-
-def _name_of(given: Any, side: str) -> str:
-    return str(given) if isinstance(given, str | PathLike) else getattr(given, "headline", side)
 
 
 def _mappings_of(given: Any, layer: str | None) -> dict[str, Result]:

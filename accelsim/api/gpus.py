@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -39,9 +39,7 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.results import to_json
 from accelsim.show.report import gpu as reports
 from accelsim.show.report import serving
-
-if TYPE_CHECKING:
-    from accelsim.show.table import Piece
+from accelsim.show.table import Piece
 
 _SWEPT = 1200
 _ALIGNED = 8

@@ -25,13 +25,12 @@ from accelsim.show.report import search as reports
 from accelsim.show.report.headline import cost_line, headline
 from accelsim.show.report.mapping import best_report, layout_report, result_report, sparse_report
 from accelsim.show.report.verdicts import known, verdict
-from accelsim.show.table import bold
+from accelsim.show.table import Piece, bold
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
     from accelsim.population.result import Spread
     from accelsim.search.zeros import BestWithZeros
-    from accelsim.show.table import Piece
 
 _QUICK_SPACE, _QUICK_NODES = 3e14, 50_000
 """Mappings of a map space, and nodes of a search of it, above which the other objective is left out: up to these, its
@@ -123,7 +122,12 @@ class Evaluation(Shown):
 
     def drawings(self) -> Drawings:
         """What can be drawn."""
+        from accelsim.model.limits import stand
         from accelsim.show.plots import diagram, result
+
+        def roofline(ax: Any = None) -> Any:
+            stands = [stand(self.architecture, self.layer, self.result)]
+            return diagram.plot_machine_roofline(self.architecture, stands, ax)
 
         return {
             "energy": partial(result.plot_energy, self.result),
@@ -131,14 +135,8 @@ class Evaluation(Shown):
             "reuse": partial(result.plot_reuse, self.result, self.layer),
             "cycles": partial(result.plot_time, self.result),
             "architecture": partial(diagram.plot_architecture, self.architecture),
-            "roofline": self._roofline,
+            "roofline": roofline,
         }
-
-    def _roofline(self, ax: Any = None) -> Any:
-        from accelsim.model.limits import stand
-        from accelsim.show.plots.diagram import plot_machine_roofline
-
-        return plot_machine_roofline(self.architecture, [stand(self.architecture, self.layer, self.result)], ax)
 
 
 class LayerResult(Evaluation):
@@ -275,8 +273,6 @@ class LayoutResult(Evaluation):
         Objective with the layout; no even mapping with perfect factors and its layout has less than `bound`.
     """
 
-    gap: float = of("_gap", "Share by which `value` may be above the optimum; 0: proved.")
-
     def __init__(
         self, problem: MappingProblem, base: LayerResult, kind: str, laid: Sequence[Result], open_: float
     ) -> None:
@@ -293,7 +289,8 @@ class LayoutResult(Evaluation):
         self.value, self.bound = values[best], min(values[best], open_)
 
     @property
-    def _gap(self) -> float:
+    def gap(self) -> float:
+        """Share by which `value` may be above the optimum; 0: proved."""
         return self.value / self.bound - 1.0 if self.bound else math.inf
 
     @property

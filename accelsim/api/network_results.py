@@ -14,15 +14,19 @@ from accelsim.api.layers import LayerResult
 from accelsim.api.problem import MappingProblem
 from accelsim.api.shown import Drawings, Shown, of
 from accelsim.inputs.library import file_name
+from accelsim.inputs.machine_tables import energy_rows, machine_json
 from accelsim.inputs.workload import Einsum
 from accelsim.results import to_json, write_directory
-from accelsim.results.network import LayerOutcome, network_totals, rows_of_layers
+from accelsim.results.network import LayerOutcome, left_out_json, network_json, network_totals, rows_of_layers
+from accelsim.results.output import map_json
 from accelsim.search.result import SearchedSpace
+from accelsim.show.report.search import layer_files
+from accelsim.show.report.verdicts import common_space
+from accelsim.show.table import Piece
 
 if TYPE_CHECKING:
     from accelsim.designs.soc import Assigned
     from accelsim.fusion.result import FusedNetwork
-    from accelsim.show.table import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,6 @@ class NetworkResult(Shown):
     @property
     def certificate(self) -> NetworkCertificate:
         """What is proved of all layers together."""
-        from accelsim.show.report.verdicts import common_space
-
         total = self.totals["certificate"] or {"value": None, "bound": None, "gap": None, "proved": False}
         searches = [outcome.search for outcome in self.outcomes if outcome.search is not None]
         spaces = [search.space for search in searches] or [SearchedSpace()]
@@ -128,9 +130,6 @@ class NetworkResult(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: what `--json` prints and `result.json` holds."""
-        from accelsim.inputs.machine_tables import machine_json
-        from accelsim.results.network import left_out_json, network_json
-
         problem = self.problem
         names, machine = (problem.workload.name, problem.architecture.name), machine_json(problem.architecture)
         provenance = problem.provenance("map", self.asked.sample, self.asked.time_limit)
@@ -173,10 +172,6 @@ class NetworkResult(Shown):
 
 def layer_files_of(problem: MappingProblem, outcome: LayerOutcome, asked: Asked) -> dict[str, bytes]:
     """Files of a layer of a network."""
-    from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.output import map_json
-    from accelsim.show.report.search import layer_files
-
     search = outcome.search
     assert search is not None
     provenance = problem.provenance("map", asked.sample, asked.time_limit)
@@ -245,7 +240,6 @@ class FusionResult(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: what `--json` prints."""
         from accelsim.fusion.result import fusion_json
-        from accelsim.inputs.machine_tables import energy_rows
 
         provenance = replace(self.problem.provenance("fuse"), seconds=self.time_limit)
         return fusion_json(self.found, provenance, energy_rows(self.problem.architecture))

@@ -228,11 +228,9 @@ def read_problem(
     arch, files = foreign_files(arch)
     workload, beside = foreign_files(workload)
     more = tuple(dict.fromkeys([*more, *files, *beside]))
-    sources = {"architecture": arch, "workload": workload, "mapping": mapping, "constraints": constraints}
-    sources = {
-        kind: source for kind, source in sources.items() if source is not None or kind in ("architecture", "workload")
-    }
-    sources["workload"] = _of_torch(workload, inputs)
+    optional = {"mapping": mapping, "constraints": constraints}
+    sources = {"architecture": arch, "workload": _of_torch(workload, inputs)}
+    sources |= {kind: source for kind, source in optional.items() if source is not None}
     for kind, source in sources.items():
         _refuse_type(kind, source)
     overrides = params_of(params)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.errors import AccelsimError, require
 from accelsim.inputs.units import near_miss
-from accelsim.results import refuse_directory, write_directory
+from accelsim.results import refuse_directory, to_json, write_directory
+from accelsim.show.table import Piece, Table, written, written_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
-
-    from accelsim.show.table import Piece
 
 _WIDEST = 100
 """Letters of a `repr`, at most."""
@@ -67,8 +66,6 @@ class Shown:
 
     def files(self) -> dict[str, bytes]:
         """Files that `save` writes, by name."""
-        from accelsim.results import to_json
-
         return {"result.json": to_json(self.to_dict()).encode()}
 
     def __repr__(self) -> str:
@@ -88,8 +85,6 @@ class Shown:
         verbose : bool
             With footnotes, and what is in no total.
         """
-        from accelsim.show.table import written
-
         before, self.verbose = self.verbose, verbose
         try:
             return written(self.parts(), width)
@@ -97,15 +92,11 @@ class Shown:
             self.verbose = before
 
     def _repr_html_(self) -> str:
-        from accelsim.show.table import written_html
-
         return written_html(self.parts(), _WIDEST)
 
     @property
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Tables of the report by name: rows of raw values, with the unit in their names."""
-        from accelsim.show.table import Table
-
         found: dict[str, list[dict[str, Any]]] = {}
         for part in self.parts():
             if isinstance(part, Table):

@@ -6,22 +6,20 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from accelsim.api.shown import Drawings, Shown
 from accelsim.designs.store import Explored, OnSweepProgress
-from accelsim.designs.sweep import OBJECTIVES, Sweep, load_sweep
+from accelsim.designs.sweep import COLUMNS, OBJECTIVES, Sweep, load_sweep
 from accelsim.designs.tables import read_tables, where
 from accelsim.inputs.library import find
 from accelsim.inputs.source import Dumper
 from accelsim.results import refuse_directory, write_directory
 from accelsim.results.cache import default_folder
 from accelsim.show.report.tables import designs_report, sweep_end, sweep_head, sweep_lines
-
-if TYPE_CHECKING:
-    from accelsim.show.table import Piece
+from accelsim.show.table import Piece
 
 _ALIASES = {"seconds": "time", "latency": "time"}
 """Names of objectives that a sweep file calls otherwise."""
@@ -80,7 +78,7 @@ class SweepResult(Shown):
         """What the report is made of."""
         yield from sweep_head(self.about, self.every)
         yield from designs_report(self.about, self.designs, chosen=self.chosen, every=self.verbose)
-        yield from sweep_end(self.about, self.every, self.explored, self.folder)
+        yield from sweep_end(self.every, self.explored, self.folder)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values: what `--json` prints."""
@@ -118,7 +116,6 @@ def _with_axes(about: Mapping[str, Any], x: str = "", y: str = "") -> Mapping[st
     >>> _with_axes({"columns": ["energy_pj", "time_s"]}, y="seconds")["axes"]
     ('energy_pj', 'time_s')
     """
-    from accelsim.designs.sweep import COLUMNS
     from accelsim.show.plots.search import two_costs
 
     given_x, given_y = (COLUMNS.get(_ALIASES.get(name, name), name) for name in (x, y))
@@ -188,7 +185,7 @@ def sweep(
         "name": _title(arch),
         "architecture": _file_of(arch, "architecture", "arch", files),
         "workloads": [_workload_of(each, f"workload_{at}", files) for at, each in enumerate(several, 1)],
-        "parameters": {name: _values(value) for name, value in (params or {}).items() if _varied(value)},
+        "parameters": {name: list(value) for name, value in (params or {}).items() if _varied(value)},
         "objectives": [_ALIASES.get(name, name) for name in objectives],
         **more,
     }
@@ -209,10 +206,6 @@ def sweep(
 
 def _varied(value: Any) -> bool:
     return isinstance(value, list | tuple | range)
-
-
-def _values(value: Any) -> list[Any]:
-    return [list(each) if isinstance(each, tuple) else each for each in value]
 
 
 def _title(arch: Any) -> str:

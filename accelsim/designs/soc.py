@@ -150,11 +150,7 @@ _pj_per_bit = fields.scalar(_PER_BIT, _of_a_bit, "an energy of a bit", "such as 
 _GIVEN = node_of(forms.either(fields.text.form, {"type": "object"}))
 _CORE: Keys = {
     "name": Key(fields.name, "its name, different from all others"),
-    "arch": Key(
-        _GIVEN,
-        "architecture: name, path relative to this file, or mapping",
-        "none",
-    ),
+    "arch": Key(_GIVEN, "architecture: name, path relative to this file, or mapping", "none"),
     "set": Key(fields.mapping_of(fields.text), "parameters of the architecture", "none"),
     "constraints": Key(_GIVEN, "constraints: name, path relative to this file, or mapping", "none"),
     "gpu": Key(fields.text, "GPU: name or path", "none"),

@@ -17,7 +17,7 @@ from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.constraints_reader import read_constraints
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError, Value
-from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.params import parameter_names
@@ -81,16 +81,6 @@ def refuse_no_area(area: Expression, node: Node, first: Mapping[str, Value], pro
         return
     if isinstance(value, Fraction) and value <= 0:
         problems.add(node, "the area of the first design is not above 0")
-
-
-@formed(forms.text())
-def factors(node: Node, problems: Problems) -> tuple[str | tuple[str, ...], str | tuple[str, ...]] | None:
-    """Read which factors are asked for."""
-    try:
-        return read_factors(node.text if isinstance(node, ScalarNode) else describe(node))
-    except AccelsimError as error:
-        problems.add(node, str(error))
-    return None
 
 
 def entries_of(node: Node | None) -> Mapping[str, Node]:
@@ -165,7 +155,7 @@ _NETWORK: Keys = {
 _MAPPER: Keys = {
     "objective": Key(fields.text, "objective of the mapper, as `map --objective`", "suits `objectives`"),
     "mapspace": Key(fields.one_of(tuple(MAPSPACES), "a map space"), "as `map --mapspace`", "auto"),
-    "factors": Key(factors, "as `map --factors`, such as `imperfect:M,K`", "auto"),
+    "factors": Key(fields.parsed(forms.text(), read_factors), "as `map --factors`, such as `imperfect:M,K`", "auto"),
     "time_limit": Key(positive, "time limit for each layer", "none", "s"),
     "constraints": Key(fields.text, "constraints for all layers: a file or name", "none"),
 }

@@ -6,8 +6,6 @@ give equal files, however many workers there were and however often the run was 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,13 +16,12 @@ from typing import Any
 
 from accelsim import __version__
 from accelsim.designs import store
-from accelsim.designs.checking import Parameter
 from accelsim.designs.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.library import hash_file
-from accelsim.results import to_json
+from accelsim.results import csv_text, to_json
 from accelsim.results.verifying import many
 
 DESIGNS, RESULTS, ABOUT = "designs", "results", "sweep.json"
@@ -47,18 +44,13 @@ _POINT = ("point", "choices", "choice")
 """Columns of a joint front: a point of a design with the numbers of its mappings, a layer each; such a number."""
 
 
-def column_kind(parameter: Parameter) -> str:
-    """Type of the column of a parameter: its plain numbers as such, quantities as they are written."""
-    if parameter.kind != expression.NUMBER:
-        return "text"
-    whole = all(text.lstrip("+-").isdigit() for text in parameter.values)
-    return "int" if whole else "float"
-
-
 def parameter_cells(sweep: Sweep, record: store.Record) -> dict[str, Any]:
-    """Values of the parameters of a design."""
-    cast = {"int": int, "float": float, "text": str}
-    return {p.name: cast[column_kind(p)](text) for p, text in zip(sweep.parameters, record.design.values, strict=True)}
+    """Values of the parameters of a design: plain numbers as such, quantities as they are written."""
+    found: dict[str, Any] = {}
+    for parameter, text in zip(sweep.parameters, record.design.values, strict=True):
+        whole = all(each.lstrip("+-").isdigit() for each in parameter.values)
+        found[parameter.name] = text if parameter.kind != expression.NUMBER else int(text) if whole else float(text)
+    return found
 
 
 def design_rows(explored: store.Explored) -> list[dict[str, Any]]:
@@ -158,18 +150,9 @@ def write_tables(explored: store.Explored) -> None:
         columns, said = [*columns, *_POINT], {**said, "joint": explored.joint.about()}
     files = {ABOUT: to_json(said).encode()}
     for name, rows, more in ((DESIGNS, explored.rows, _DESIGN), (RESULTS, result_rows(explored), _RESULT)):
-        files[f"{name}.csv"] = _csv(rows, [*columns, *more])
+        files[f"{name}.csv"] = csv_text(rows, [*columns, *more]).encode()
     tables = {"about": said, "designs": explored.rows, "work": len(explored.store.rows)}
     explored.store.write({store.TABLES: tables}, files)
-
-
-def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
-    file = io.StringIO()
-    writer = csv.DictWriter(file, columns, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: str(cell).lower() if isinstance(cell, bool) else cell for name, cell in row.items()})
-    return file.getvalue().encode()
 
 
 def about(sweep: Sweep) -> dict[str, Any]:

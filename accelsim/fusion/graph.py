@@ -384,9 +384,6 @@ def named_graph(workload: Workload, names: Sequence[str]) -> Graph:
         raise AccelsimError("fusing takes two layers at least; write them with commas, in the order in which they run")
     reads: list[tuple[int | Einsum, int, str]] = []
     place = {name: number for number, name in enumerate(names)}
-    pairs, named = {(edge.producer, edge.consumer) for edge in workload.edges}, place.keys()
-    if between := sorted(name for name in _after(pairs, named) - named if _after(pairs, {name}) & named):
-        raise AccelsimError(f"{listed(between)} would have to run between these layers; name such layers, too")
     sources = Counter((edge.consumer, edge.tensor) for edge in workload.edges)
     for number, name in enumerate(names):
         edges = [edge for edge in workload.edges if edge.consumer == name]
@@ -399,6 +396,9 @@ def named_graph(workload: Workload, names: Sequence[str]) -> Graph:
                 reads.append((source, number, edge.tensor))
         if number and not known:
             reads.append((number - 1, number, _follows(layers[names[number - 1]], layers[name], edges)))
+    pairs, named = {(edge.producer, edge.consumer) for edge in workload.edges}, place.keys()
+    if between := sorted(name for name in _after(pairs, named) - named if _after(pairs, {name}) & named):
+        raise AccelsimError(f"{listed(between)} would have to run between these layers; name such layers, too")
     chosen = [replace(layers[name], repeat=1) for name in names]
     return make_graph(chosen, reads, _read_elsewhere(workload, place))
 

@@ -134,10 +134,6 @@ class Level:
                 object.__setattr__(self, name, decimal(getattr(self, name)))
         object.__setattr__(self, "compression", {role: decimal(share) for role, share in self.compression.items()})
 
-    def stored_share(self, role: str, *, partial: bool = False) -> Fraction:
-        """Share of the raw bits of a tensor that is stored and moved here; partial sums are not compressed."""
-        return Fraction(1) if partial else self.compression.get(role, Fraction(1))
-
     def element_words(self, tensor: Tensor, *, partial: bool = False) -> int | Fraction:
         """Words that an element of a tensor takes, or a partial sum of it; a fraction where it is compressed."""
         words = -(-(tensor.psum_bits if partial else tensor.bits) // self.word_bits)

@@ -285,10 +285,7 @@ class Constraints:
 
     def of(self, level: str) -> LevelConstraint:
         """What is asked of a level."""
-        for found in self.levels:
-            if found.level == level:
-                return found
-        return _free(level)
+        return next((found for found in self.levels if found.level == level), None) or _free(level)
 
     @property
     def on_costs(self) -> tuple[str, ...]:

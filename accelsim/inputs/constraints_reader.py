@@ -11,7 +11,6 @@ from fractions import Fraction
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product, without_rest
-from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.objective import LIMIT, Limit
@@ -98,15 +97,6 @@ def _fraction(text: str) -> Fraction | None:
 
 
 _share = fields.scalar(forms.fraction(1), _fraction, "a fraction from 0 to 1")
-
-
-@formed(forms.pattern(LIMIT))
-def _limit(node: Node, problems: Problems) -> Limit | None:
-    try:
-        return Limit.parse(node.text if isinstance(node, ScalarNode) else describe(node))
-    except AccelsimError as error:
-        problems.add(node, str(error))
-    return None
 
 
 def _level(level: Fields) -> LevelConstraint:
@@ -220,7 +210,7 @@ _LIMITS = "limits of the cost, such as `cycles <= 1.2e6` or `energy <= 3 uJ`"
 _TOP: Keys = {
     "levels": Key(fields.items_of(keys_form(_LEVEL), "levels"), "constraints of single levels", "none"),
     "min_utilization": Key(_share, "least overall utilization", "0", "0 to 1"),
-    "limits": Key(fields.list_of(_limit), _LIMITS, "none"),
+    "limits": Key(fields.list_of(fields.parsed(forms.pattern(LIMIT), Limit.parse)), _LIMITS, "none"),
 }
 CONSTRAINTS_FORM: Form = keys_form(_TOP)
 """What may stand under `constraints`, as JSON Schema."""

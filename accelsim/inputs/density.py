@@ -53,14 +53,6 @@ def _certain(words: int) -> Occupancy:
     return Occupancy(np.array([words], np.int64), np.ones(1))
 
 
-def _between(mean: Fraction) -> Occupancy:
-    """The whole number below the mean or that above it, as often as the mean asks for."""
-    least = math.floor(mean)
-    if mean == least:
-        return _certain(least)
-    return Occupancy(np.array([least, least + 1], np.int64), np.array([float(least + 1 - mean), float(mean - least)]))
-
-
 @dataclass(frozen=True, slots=True)
 class Dense:
     """No word is zero, or nothing is known of it."""
@@ -95,7 +87,12 @@ class FixedStructured:
 
     def occupancy(self, box: Sequence[int], full: Sequence[int]) -> Occupancy:
         """Words of a tile that are not zero."""
-        return _between(self.density * math.prod(box))
+        mean = self.density * math.prod(box)
+        least = math.floor(mean)
+        if mean == least:
+            return _certain(least)
+        chances = [float(least + 1 - mean), float(mean - least)]
+        return Occupancy(np.array([least, least + 1], np.int64), np.array(chances))
 
     def __str__(self) -> str:
         return f"fixed structured, {float(self.density):.4g}"

@@ -64,20 +64,14 @@ class EnergyTable:
 
     def find(self, component: str, role: str, action: str) -> EnergyEntry | None:
         """Entry of an action for a tensor's role, or None; an `update` without an entry of its own is a `write`."""
-        for name in (action, "write") if action == "update" else (action,):
-            for whose in (role, "*"):
-                entry = self.entries.get((component, whose, name))
-                if entry is not None:
-                    return entry
-        return None
+        names = (action, "write") if action == "update" else (action,)
+        keys = ((component, whose, name) for name in names for whose in (role, "*"))
+        return next((self.entries[key] for key in keys if key in self.entries), None)
 
     def found_pj(self, component: str, role: str, *actions: str) -> float:
         """Energy [pJ] of the first of some actions that has an entry; 0 if none has."""
-        for action in actions:
-            entry = self.find(component, role, action)
-            if entry is not None:
-                return entry.energy_pj
-        return 0.0
+        found = (self.find(component, role, action) for action in actions)
+        return next((entry.energy_pj for entry in found if entry is not None), 0.0)
 
     def formats(self, component: str) -> list[int]:
         """Widths of operands [bit] of which a multiply-accumulate has an energy of its own, narrowest first."""

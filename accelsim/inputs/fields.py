@@ -265,6 +265,19 @@ def scalar(
     return Formed(read, form)
 
 
+def parsed(form: Form, parse: Callable[[str], T]) -> Formed[T]:
+    """Reader of a text of which `parse` makes the value, or says in an AccelsimError what is wrong."""
+
+    def read(node: Node, problems: Problems) -> T | None:
+        try:
+            return parse(node.text if isinstance(node, ScalarNode) else describe(node))
+        except AccelsimError as error:
+            problems.add(node, str(error))
+        return None
+
+    return Formed(read, form)
+
+
 text = scalar(forms.text(), lambda text: printable(" ".join(text.split())) or None, "text")
 """Any text, as one line."""
 

@@ -122,7 +122,8 @@ def read_layouts(
             entry.wrong("tensor", *unknown("tensor", name, tensors, einsum.name))
             continue
         known = {rank for tensor in tensors.values() for rank in _aliases(tensor)} | set(einsum.dims)
-        words = _ranks_in(permutation, known)
+        several = re.split(r"[\s,]+", permutation)  # a word that is no rank is letters, one for each rank
+        words = [name for word in several for name in ([word] if word in known else word)]
         for key, given in (("permutation", words), ("factors", list(factors))):
             for word in given:
                 if word not in known:
@@ -150,11 +151,6 @@ def _aliases(tensor: Tensor) -> dict[str, int]:
     windows = (_WINDOWS.get(frozenset(dim for dim, _ in terms)) for terms in tensor.ranks)
     found = {window: rank for rank, window in enumerate(windows) if window}
     return found | {name: rank for rank, name in enumerate(rank_names(tensor))}
-
-
-def _ranks_in(permutation: str, known: set[str]) -> list[str]:
-    """Ranks of a permutation; a word that is none is letters, one for each rank."""
-    return [name for word in re.split(r"[\s,]+", permutation) for name in ([word] if word in known else word)]
 
 
 def _order(entry: Fields, tensor: Tensor, named: list[int]) -> tuple[int, ...]:

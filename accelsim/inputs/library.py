@@ -70,7 +70,7 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     found = find(name_or_path, kind)
     if found is not None:
         return found
-    if str(name_or_path) and _is_folder(Path(name_or_path)):
+    if os.path.isdir(name_or_path):
         raise AccelsimError(f"{name_or_path}: is a directory, not a file; name a file in it")
     if kind == "arch" and find(name_or_path, "systems"):
         raise AccelsimError(f"{name_or_path}: a system of cores, and one architecture is needed; `map` takes systems")
@@ -83,21 +83,10 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     raise UnknownNameError(what, str(name_or_path), near_misses(requested, names))
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # a name too long for a path, or with a NUL in it
-        return False
-
-
 def find(name_or_path: str | PathLike[str], kind: str) -> Path | None:
     """Return what `resolve` returns, or None if there is no such file."""
     path = Path(name_or_path)
-    try:
-        exists = path.exists() and not path.is_dir()
-    except (OSError, ValueError):  # a name too long for a path, or with a NUL in it
-        return None
-    if exists:
+    if os.path.exists(path) and not os.path.isdir(path):  # also of a name too long for a path, or with a NUL in it
         return path
     requested = _stem(name_or_path, kind)
     direct = root(kind) / f"{requested}.yaml"
@@ -185,8 +174,9 @@ def open_file(path: str | PathLike[str], most: int = MOST_BYTES) -> BufferedRead
 
     Raises Unreadable if there is none, it is no regular file, it holds more than `most` bytes, or it may not be read.
     """
-    try:
-        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  # the caller closes it
+    no_wait = getattr(os, "O_NONBLOCK", 0)  # also where it is a pipe into which nobody writes yet
+    try:  # the caller closes it
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | no_wait))  # noqa: SIM115
     except FileNotFoundError:
         raise Unreadable(path, "no such file") from None
     except IsADirectoryError:
@@ -200,11 +190,6 @@ def open_file(path: str | PathLike[str], most: int = MOST_BYTES) -> BufferedRead
     if stat.S_ISREG(status.st_mode):
         raise Unreadable(path, f"is larger than {most >> 20} MiB; at most so much is read")
     raise Unreadable(path, "is a pipe or a device; only regular files are read")
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file also where it is a pipe into which nobody writes yet."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_file(path: str | PathLike[str], most: int = MOST_BYTES) -> bytes:

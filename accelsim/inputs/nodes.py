@@ -12,14 +12,11 @@ import itertools
 from collections.abc import Mapping as StringMap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from accelsim.inputs.architecture import Architecture, Axis, Level
+from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload import Einsum
-
-if TYPE_CHECKING:
-    from accelsim.inputs.constraints import Constraints
 
 Arrangement = tuple[tuple[frozenset[str], ...], ...]
 """For each level the tensors that each of its nodes may keep, outermost first; () is one node for all."""
@@ -103,8 +100,6 @@ def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constrai
     >>> [level.name for level in machine.levels]
     ['DRAM', 'GLB', 'GLB', 'SPAD', 'SPAD', 'SPAD']
     """
-    from accelsim.inputs.constraints import Block
-
     windows = any(sum(einsum.dims[dim] > 1 for dim, _ in rank) > 1 for t in einsum.tensors for rank in t.ranks)
     nodes: list[tuple[frozenset[str], ...]] = []
     for index, level in enumerate(architecture.levels):
@@ -123,8 +118,6 @@ def _share_most(architecture: Architecture, einsum: Einsum, constraints: Constra
     So it is where no level from there inwards may keep a windowed tensor, and in each window one dimension is prime, of
     whose steps those of the other one are multiples; docs/papers/exact-mapper.md, Lemma 30, has the proof.
     """
-    from accelsim.inputs.constraints import Block
-
     outside, inner = architecture.levels[index - 1], architecture.levels[index:]
     linked = any(level.link_transfers or architecture.has_hops(level) for level in architecture.levels)
     if linked or constraints.of(outside.name).temporal != Block():

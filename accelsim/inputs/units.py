@@ -14,31 +14,15 @@ from fractions import Fraction
 
 from accelsim.inputs.errors import HintedError
 
+_POWERS = {"": 0, "K": 1, "k": 1, "M": 2, "G": 3, "T": 4}
 SIZE_UNITS = {
-    "bit": 1,
-    "Kbit": 1000,
-    "kbit": 1000,
-    "Mbit": 1000**2,
-    "Gbit": 1000**3,
-    "B": 8,
-    "KB": 8 * 1000,
-    "kB": 8 * 1000,
-    "MB": 8 * 1000**2,
-    "GB": 8 * 1000**3,
-    "TB": 8 * 1000**4,
-    "KiB": 8 * 1024,
-    "MiB": 8 * 1024**2,
-    "GiB": 8 * 1024**3,
-    "TiB": 8 * 1024**4,
+    **{f"{prefix}bit": 1000**power for prefix, power in _POWERS.items() if prefix != "T"},
+    **{f"{prefix}B": 8 * 1000**power for prefix, power in _POWERS.items()},
+    **{f"{prefix}iB": 8 * 1024**power for prefix, power in _POWERS.items() if prefix not in ("", "k")},
 }
 RATE_UNITS = (*(f"{unit}/{time}" for time in ("s", "cycle") for unit in SIZE_UNITS), "word/cycle", "words/cycle")
 FREQUENCY_UNITS = {"Hz": 1, "kHz": 1000, "MHz": 1000**2, "GHz": 1000**3}
-ENERGY_UNITS = {
-    "fJ": Fraction(1, 1000),
-    "pJ": Fraction(1),
-    "nJ": Fraction(1000),
-    "uJ": Fraction(10**6),
-}
+ENERGY_UNITS = {"fJ": Fraction(1, 1000), "pJ": Fraction(1), "nJ": Fraction(1000), "uJ": Fraction(10**6)}
 ENERGY_RATE_UNITS = tuple(unit + per for per in ("", "/bit") for unit in ENERGY_UNITS)
 TIME_UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6)}
 AREA_UNITS = {"um2": Fraction(1), "mm2": Fraction(10**6)}

@@ -260,7 +260,7 @@ def at_levels(encoded: Encoded, counted: Counted) -> list[TensorAtLevel]:
                 read_pj=read_pj,
                 write_pj=write_pj,
                 update_pj=update_pj,
-                compression=level.stored_share(tensor.role, partial=partial),
+                compression=Fraction(1) if partial else level.compression.get(tensor.role, Fraction(1)),
                 drains=int(s.level[index, detail.LEAVING]) if tensor.output else 0,
             )
         )

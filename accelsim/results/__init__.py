@@ -6,9 +6,11 @@ of day or of the run.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,6 +120,15 @@ def _json(value: Any, newline: str) -> str:
         inner = [f"{json.dumps(key)}: {text}" for key, text in zip(value, inner, strict=True)]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return opening + deeper + f",{deeper}".join(inner) + newline + closing
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Rows as CSV, below the names of the columns."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: str(v).lower() if isinstance(v, bool) else v for key, v in row.items()} for row in rows)
+    return text.getvalue()
 
 
 def provenance_json(provenance: Provenance) -> dict[str, Any]:

@@ -26,10 +26,11 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim import __version__
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import user_cache
 from accelsim.inputs.mapping import Loop
@@ -42,10 +43,7 @@ from accelsim.results import Provenance
 from accelsim.results.output import SEARCH, point_json, read_mapping_json, read_search, search_json
 from accelsim.results.output_schema import misfits
 from accelsim.search.result import SearchResult
-
-if TYPE_CHECKING:
-    from accelsim.inputs.constraints import Constraints
-    from accelsim.search.stopping import Budget, OnProgress
+from accelsim.search.stopping import Budget, OnProgress
 
 FOLDER = "ACCELSIM_CACHE"
 """Environment variable that names the folder instead of the user's own."""

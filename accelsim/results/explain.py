@@ -199,11 +199,9 @@ def rank_names(tensor: Tensor) -> tuple[str, ...]:
     >>> rank_names(Tensor("Inputs", ((("C", 1),), (("P", 2), ("R", 1)))))
     ('c', 'h')
     """
-    names = []
-    for rank in tensor.ranks:
-        dims = [dim for dim, _ in rank]
-        names.append(_WINDOWS.get(frozenset(dims), "+".join(dims).lower()))
-    return tuple(names) if len(set(names)) == len(names) else tuple(map(_rank_text, tensor.ranks))
+    dims = [[dim for dim, _ in rank] for rank in tensor.ranks]
+    names = tuple(_WINDOWS.get(frozenset(each), "+".join(each).lower()) for each in dims)
+    return names if len(set(names)) == len(names) else tuple(map(_rank_text, tensor.ranks))
 
 
 def _rank_text(rank: Sequence[tuple[str, int]]) -> str:

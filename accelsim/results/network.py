@@ -9,22 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.limits import Limits, layer_limits
 from accelsim.results import Provenance, provenance_json
-from accelsim.results.cache import (
-    MapOptions,
-    Searched,
-    content_key,
-    search_once,
-)
+from accelsim.results.cache import MapOptions, Searched, content_key, search_once
 from accelsim.results.output import searched_json, zeros_json
 from accelsim.search.result import SearchResult
 
 if TYPE_CHECKING:
-    from accelsim.inputs.constraints import Constraints
     from accelsim.search.zeros import BestWithZeros
 
 

@@ -250,9 +250,7 @@ SPARSE = record(
     violations=rows(TEXT),
     compute=record(
         dense_macs=at("dense", SOME),
-        actual_macs=at("actual", NUMBER),
-        gated_macs=at("gated", NUMBER),
-        skipped_macs=at("skipped", NUMBER),
+        **{f"{kind}_macs": at(kind, NUMBER) for kind in ("actual", "gated", "skipped")},
         instances=NUMBER,
         cycles=COUNT,
         energy_pj=NUMBER,

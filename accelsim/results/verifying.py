@@ -230,7 +230,10 @@ def verify_layer(document: Mapping[str, Any], task: Task) -> tuple[list[Check], 
         if "front" in document:
             return [*_check_front(task, document["front"])], None
         result = task.cost(document["result"])
-        checks = [*_check_result(task, document["result"], result), *_check_zeros(task, document, result)]
+        checks = [*_check_result(task, document["result"], result)]
+        sparse = sparse_result(task.architecture, task.einsum, result)
+        if sparse is not None or "sparse" in document:
+            checks.append(compare("what zeros save", document.get("sparse"), output.zeros_json(sparse).get("sparse")))
         if "search" not in document:
             return [*checks, not_checked([_VERSION])], None
         more, search = _check_search(task, document["search"], result)
@@ -266,13 +269,6 @@ def verify_rest(
         made |= {"total": network.network_totals(outcomes, workload.yields)}
         made |= {"layers": [{**old, **row} for old, row in pairs]}
     return compare("origin, sums, energy table and area", dict(document), made)
-
-
-def _check_zeros(task: Task, document: Mapping[str, Any], result: Result) -> Iterator[Check]:
-    """Compare what zeros save, where the document or the machine says something of it."""
-    found = sparse_result(task.architecture, task.einsum, result)
-    if found is not None or "sparse" in document:
-        yield compare("what zeros save", document.get("sparse"), output.zeros_json(found).get("sparse"))
 
 
 def _check_best_with_zeros(task: Task, document: Mapping[str, Any], search: SearchResult) -> Iterator[Check]:
@@ -468,7 +464,9 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
         if derived.certificate is not None:
             for check in check_certificate(end, derived.certificate):
                 yield replace(check, what=f"least {end['objective']}: {check.what}")
-            yield _check_end(derived.objective, end["value"], points)
+            best = min((column_value(point, derived.objective) for point in points), default=0.0)
+            what, holds = f"least {derived.objective}: a point of the front", end["value"] >= best * (1 - TOLERANCE)
+            yield Check(what, end["value"], best, holds, "a point must be as good")
     if again.stop == "exhausted":
         yield _compare_fronts(recorded, again)
     else:
@@ -484,13 +482,6 @@ def _end_anew(said: Mapping[str, Any], made: Mapping[str, Any], *, same_way: boo
     gap = proof.gap if math.isfinite(proof.gap) else None
     names = [name for name in made if name not in ("value", "bound") and (same_way or name not in _OF_PART)]
     return {**said, **{name: made[name] for name in names}, "gap": gap, "proved": proof.proved}
-
-
-def _check_end(column: str, value: float, points: Sequence[Result]) -> Check:
-    """Compare what the best mapping in one column is said to cost with the points of the front."""
-    least = min((column_value(point, column) for point in points), default=0.0)
-    what, holds = f"least {column}: a point of the front", value >= least * (1 - TOLERANCE)
-    return Check(what, value, least, holds, "a point must be as good")
 
 
 def _compare_fronts(recorded: Mapping[str, Any], again: FrontResult) -> Check:

@@ -219,7 +219,7 @@ def with_remainders(
 
     `search` takes these dimensions, and whether fewer of them follow where these are too many.
     """
-    ragged = imperfect_dims(einsum, asked)
+    ragged, bounds = imperfect_dims(einsum, asked), einsum.dims
     while True:
         fewer = asked == "all" and len(ragged) > 1
         try:
@@ -227,13 +227,8 @@ def with_remainders(
         except TooManyChoices:
             if not fewer:
                 raise
-        ragged -= {_smoothest(einsum, ragged)}
-
-
-def _smoothest(einsum: Einsum, dims: frozenset[str]) -> str:
-    """The dimension that has most divisors for the numbers of passes that remainders allow."""
-    bounds = einsum.dims
-    return max(sorted(dims), key=lambda dim: len(divisors(bounds[dim])) / len(passes(bounds[dim])))
+        # the dimension that has most divisors for the numbers of passes that remainders allow
+        ragged -= {max(sorted(ragged), key=lambda dim: len(divisors(bounds[dim])) / len(passes(bounds[dim])))}
 
 
 def imperfect_dims(einsum: Einsum, asked: str | Sequence[str]) -> frozenset[str]:

@@ -5,7 +5,6 @@ A report is a list of parts: tables, and lines between them.
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,8 @@ from rich.console import Console
 from rich.containers import Lines
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from accelsim.results import csv_text
 
 Row: TypeAlias = Mapping[str, Any]
 _WIDE = 100
@@ -117,6 +118,11 @@ class _Breakable(Text):
 def bold(text: str) -> Text:
     """What a reader should see first."""
     return Text(text, style="bold")
+
+
+def invalid(violation: object) -> Text:
+    """A rule that a mapping breaks."""
+    return Text(f"INVALID: {violation}", style="bold red")
 
 
 def dim(text: str) -> Text:
@@ -281,11 +287,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     conv1,1.5,true,
     """
     flat = [dict(_flat(row)) for row in rows]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in flat for key in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return text.getvalue()
+    return csv_text(flat, list(dict.fromkeys(key for row in flat for key in row)))
 
 
 def _flat(row: Row, before: str = "") -> Iterable[tuple[str, Any]]:
@@ -293,7 +295,7 @@ def _flat(row: Row, before: str = "") -> Iterable[tuple[str, Any]]:
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{key}_")
         elif not isinstance(value, list | tuple):
-            yield f"{before}{key}", str(value).lower() if isinstance(value, bool) else value
+            yield f"{before}{key}", value
         elif not any(isinstance(each, list | tuple | Mapping) for each in value):
             yield f"{before}{key}", " ".join(map(str, value))
 

@@ -106,8 +106,11 @@ class Aim:
 
         `best`: the mapping of that value, if it is known. Raises TooManyChoices, TablesTooLarge, TimeoutError.
         """
-        if math.isfinite(self.most_shapes) and (shapes := _shapes(space)) > self.most_shapes:
-            raise TooManyChoices(f"{shapes:.2g} tile shapes are too many to look at")
+        if math.isfinite(self.most_shapes):
+            bounds = ((space.encoded.einsum.dims[dim], dim in space.imperfect) for dim in space.dims)
+            shapes = math.prod(len(passes(bound) if ragged else divisors(bound)) for bound, ragged in bounds)
+            if shapes > self.most_shapes:
+                raise TooManyChoices(f"{shapes:.2g} tile shapes are too many to look at")
         limited = np.isfinite(self.most)
         return Solver(
             space,
@@ -138,13 +141,6 @@ class Aim:
     def allows(self, result: Result) -> bool:
         """Whether the costs of a mapping keep the limits."""
         return bool((np.array(costs_of(result)) <= self.most).all())
-
-
-def _shapes(space: MapSpace) -> int:
-    """How many tile shapes a space has, about."""
-    bounds = {dim: space.encoded.einsum.dims[dim] for dim in space.dims}
-    sizes = (passes(bound) if dim in space.imperfect else divisors(bound) for dim, bound in bounds.items())
-    return math.prod(map(len, sizes))
 
 
 @dataclass(slots=True)

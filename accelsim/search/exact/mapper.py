@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -111,10 +110,9 @@ def map_exactly(
         refuse_mismatch(found)
         rows = range(int(found.found.many[0]))
         listed = tuple(result_of(first, found.found.best, i, found.found.column[i]) for i in rows)
-        better = bool(listed) and goal.of(best) < goal.of(listed[0]) * (
-            1 - SURE
-        )  # it is none of the part that is listed
-        ranked = (best, *listed) if better else _put_first(best, listed)
+        better = bool(listed) and goal.of(best) < goal.of(listed[0]) * (1 - SURE)  # it is none of the listed part
+        others = [result for result in listed if result.mapping != best.mapping]  # of equal ones the best is first
+        ranked = (best, *listed) if better else (best, *others)[: max(1, len(listed))]
     return SearchResult(
         best=best,
         objective=goal.name,
@@ -132,12 +130,6 @@ def map_exactly(
         padded=whole.padded,
         limits=first.constraints.on_costs,
     )
-
-
-def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
-    """A list of as many mappings that begins with the one found without a list: of equal ones that is the first."""
-    others = [result for result in listed if result.mapping != best.mapping]
-    return (best, *others)[: max(1, len(listed))]
 
 
 def none_valid(stop: str, nodes: int, seconds: float, size: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -123,7 +123,11 @@ def walk_longer(spaces: Iterable[MapSpace], aim: Aim, solved: Solved) -> None:
     """Walk through all spaces in turn until the time is used up; where it is not limited, some more times."""
     end = aim.watch.end
     begun = {_place(descent.space, target) for descent, target in solved.descents}
-    pairs = ((each, space) for space in spaces for each in _walkable(space))
+    pairs = (
+        (each, space)
+        for space in spaces  # walks find mappings of it in spaces without remainders
+        for each in ((*_perfect(space), *rounded_spaces(space)) if space.imperfect else (space,))
+    )
     rest = (pair for pair in pairs if _place(*pair) not in begun)
     for number in itertools.count():
         if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
@@ -135,11 +139,6 @@ def walk_longer(spaces: Iterable[MapSpace], aim: Aim, solved: Solved) -> None:
             walk_on(*solved.descents[number % len(solved.descents)], aim, solved, end)
         else:
             return
-
-
-def _walkable(space: MapSpace) -> Iterator[MapSpace]:
-    """Spaces without remainders in which walks find mappings of a space."""
-    yield from (*_perfect(space), *rounded_spaces(space)) if space.imperfect else (space,)
 
 
 def _place(space: MapSpace, target: MapSpace) -> tuple[tuple[int, ...], int, bool]:

@@ -472,9 +472,6 @@ class _Grow:
             then = self.after(still, *between, other)
             yield from self.orders((*done, *between, other), rest - {other, *between}, then, (d, other))
 
-    def _slides(self, d: int) -> bool:
-        return self.structure.partner[d] >= 0
-
     def _next(self, rest: frozenset[int], still: _Still) -> list[int]:
         """One loop for each way to go on: who stays in place, and along what the windowed tensor slides.
 
@@ -484,7 +481,7 @@ class _Grow:
         idle, window = self.structure.idle, self.structure.window
         ways: dict[tuple[frozenset[int], int, int], int] = {}
         for d in sorted(rest):
-            slides = d if window in still.alive and self._slides(d) else -1
+            slides = d if window in still.alive and self.structure.partner[d] >= 0 else -1
             ways.setdefault((still.all - idle[d], slides, d if d in self.ragged else -1), d)
 
         def as_well(moved: frozenset[int]) -> bool:

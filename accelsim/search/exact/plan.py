@@ -139,7 +139,7 @@ class TablePlan(OutputCosts):
         held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
         node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
         rooms = 0 if innermost else len(self.layout.rooms[level + 1])
-        room = self._held_before(level, contexts)
+        room = [self.layout.rooms[level][context.room - 1] if context.room else 0 for context in contexts]
         number_like: dict[NodeTiles, int] = {}
         like = np.full((len(contexts), len(keeps)), 0 if innermost else -1, np.int64)
         target = np.full((len(contexts), len(keeps), 2 * (rooms + 1), 1 << self.tensors), -1, np.int64)
@@ -276,11 +276,6 @@ class TablePlan(OutputCosts):
                 if not before & kept and not late and (not ends or required <= before | kept):
                     found[m, k] = number[before | kept]
         return found
-
-    def _held_before(self, level: int, contexts: list[Context]) -> Ints:
-        """Words that storage nodes of a level hold at least, by the classes of contexts: int64[C]."""
-        rooms = self.layout.rooms[level]
-        return np.array([rooms[context.room - 1] if context.room else 0 for context in contexts], np.int64)
 
     def _tells_room(self, level: int, parents: tuple[int, ...]) -> bool:
         """Whether it counts what the nodes of a level hold so far: they hold some, and further ones may hold more."""

@@ -153,7 +153,8 @@ class TableProblem:
             states = waiting.states
         costs, once = first_energies(c) if stage.stays else narrow_energies(c), None
         worth = self._worth_energy(stage, states)
-        timed_alone = self._is_timed_alone()
+        known = self.known  # energy neither counts nor is limited: tables of the outermost port stand for its own
+        timed_alone = known is not None and known.objective.alone == "cycles" and not np.isfinite(known.most[ENERGY])
         if timed_alone and stage.ports:
             (costs, once), worth = self._port_costs(stage, 0), self._worth(lambda _: self.most_cycles, states)
         energy = make_bounds(
@@ -191,11 +192,6 @@ class TableProblem:
         firsts = None if self.waits is None else waits_for_first(grid, self.waits)
         tables = make_cost_tables(energy, laid, ports, words, laid_waiting, firsts, every=self.every)
         return Filled(stage, energy, tables, energy.nbytes + laid.used * energy.values.nbytes)
-
-    def _is_timed_alone(self) -> bool:
-        """Whether energy neither counts nor is limited: the tables of the outermost port stand for those of energy."""
-        known = self.known
-        return known is not None and known.objective.alone == "cycles" and not np.isfinite(known.most[ENERGY])
 
     def _port_costs(self, stage: Stage, at: int) -> tuple[Floats, Floats | None]:
         """What an element's action takes at one of the ports, and once, with what all else waits for."""

@@ -436,7 +436,8 @@ def make_options(
         )
     if max(fanout) == len(x) == len(y) == 1:
         return _describe(space, shapes, level, x, y)
-    alike = _axes_alike(space, level) and (bounding or not space.imperfect)  # such loops cannot change places
+    same = (c.multicast[level, 0] == c.multicast[level, 1]).all() and c.reduction[level, 0] == c.reduction[level, 1]
+    alike = bool(same) and (bounding or not space.imperfect)  # such loops cannot change places
     keys = [_sharing(space, level, axis, side, bounding) for axis, side in ((0, x), (1, y))]
     on_x, x_at = _numbered(x)
     on_y, y_at = _numbered(y)
@@ -469,14 +470,6 @@ def _places(shapes: Shapes, bounds: Ints) -> Ints:
         at = np.searchsorted(spread, bounds[d])
         found[d] = np.where(spread[np.minimum(at, many - 1)] == bounds[d], at, -1)
     return found
-
-
-def _axes_alike(space: MapSpace, level: int) -> bool:
-    """Whether it makes no difference along which axis of a network a dimension is spread."""
-    c = space.encoded.constants
-    return bool(
-        (c.multicast[level, 0] == c.multicast[level, 1]).all() and c.reduction[level, 0] == c.reduction[level, 1]
-    )
 
 
 def pick_options(options: Options, rows: Ints) -> Options:

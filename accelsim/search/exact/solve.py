@@ -180,7 +180,7 @@ class Solver:
         self.alike = len(values) > 1 and float(values[-1]) <= least * (1.0 + SLACK)
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
         none_yet = kind == BEST and len(values) and not total.many[0] and limit == math.inf
-        tell = self._teller(on_poll, total, outcome)
+        tell = None if on_poll is None else lambda: on_poll(total, outcome.bound)
         with heeding(self.stop):
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
@@ -229,18 +229,12 @@ class Solver:
         outcome.bound = max(outcome.bound, min(float(total.open[0]), beyond, best))
         return stop
 
-    @staticmethod
-    def _teller(
-        on_poll: Callable[[Incumbents, float], None] | None, total: Incumbents, outcome: Outcome
-    ) -> Callable[[], None] | None:
-        return None if on_poll is None else lambda: on_poll(total, outcome.bound)
-
     def _find_any(self, goal: Goal, total: Incumbents, begin: Ints, values: Floats) -> None:
         """Find some mapping, a good one if that is quick: a search that is stopped early shall have an answer."""
         goal.kind[0] = ANY
         for factor in (1.02, 1.2, 2.0, math.inf):
             goal.limit[0] = values[0] * factor
-            timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self._halt)
+            timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self.stop.__setitem__, (0, 1))
             timer.start()
             self._explore(goal, total, begin, values, make_memo(self.space.encoded.constants, 0))
             timer.cancel()
@@ -248,9 +242,6 @@ class Solver:
             if total.many[0] or self._is_interrupted():
                 break
         goal.kind[0] = BEST
-
-    def _halt(self) -> None:
-        self.stop[0] = 1
 
     def _look_through(
         self,
@@ -269,7 +260,8 @@ class Solver:
             while first < len(begin) and not stop:
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
-                coarse = self._coarse_nodes(goal)
+                due = None if goal.kind[0] == WITHIN else self.relaxation.due(alike=self.alike)
+                coarse = NO_END if due is None else self.refined_at + due  # nodes after which finer tables may pay
                 left, why = min((coarse, FINER), (self.most_nodes, "nodes"))
                 left -= int(total.tally[0])
                 self.stop[1] = left // pieces
@@ -299,13 +291,6 @@ class Solver:
         if first < len(begin):
             total.open[0] = min(total.open[0], float(values[first]))
         return stop
-
-    def _coarse_nodes(self, goal: Goal) -> int:
-        """Nodes after which finer tables may pay, if the search can begin again."""
-        if goal.kind[0] == WITHIN:
-            return NO_END
-        due = self.relaxation.due(alike=self.alike)
-        return NO_END if due is None else self.refined_at + due
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a wave."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -164,10 +165,7 @@ def _put_legend(ax: Axes, above: float) -> float:
 
 def _letters_in_columns(labels: Sequence[str], columns: int) -> int:
     """Width of a legend [letters] whose labels go down column after column, the first columns being the longer ones."""
-    rows, more = divmod(len(labels), columns)
-    sizes = [rows + (number < more) for number in range(columns)]
-    begins = [sum(sizes[:number]) for number in range(columns)]
-    return sum(max(map(len, labels[b : b + n])) + 6 for b, n in zip(begins, sizes, strict=True))
+    return sum(max(map(len, column)) + 6 for column in np.array_split(np.array(labels), columns))
 
 
 def wrapped(ax: Axes, text: str) -> str:

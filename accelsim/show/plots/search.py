@@ -294,19 +294,19 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
     """Draw for each value of each parameter the least and the mean of the first objective over the other parameters."""
     with style.drawing(ax) as ax:
         table, column = sensitivity_table(rows, about), about["columns"][0]
-        label, scale = axis_of(column, [row["mean"] for row in table])
+        up, scale = axis_of(column, [row["mean"] for row in table])
         table = [{**row, "least": row["least"] / scale, "mean": row["mean"] / scale} for row in table]
         places: list[float] = []
         texts: list[str] = []
         x, names = 0.0, list(dict.fromkeys(row["parameter"] for row in table))
+        mean = ("mean", OTHER_COLOUR, 3, "mean (geometric) of the designs with the value")
+        lines = (mean, ("least", BEST_COLOUR, 4, "least of them"))
         for number, name in enumerate(names):
             own = [row for row in table if row["parameter"] == name]
             xs = [x + i for i in range(len(own))]
-            first = number == 0
-            ax.plot(xs, [row["mean"] for row in own], color=OTHER_COLOUR, marker="o", markersize=3,
-                    label="mean (geometric) of the designs with the value" if first else None)  # fmt: skip
-            ax.plot(xs, [row["least"] for row in own], color=BEST_COLOUR, marker="o", markersize=4,
-                    label="least of them" if first else None)  # fmt: skip
+            for key, colour, size, said in lines:
+                label = None if number else said
+                ax.plot(xs, [row[key] for row in own], color=colour, marker="o", markersize=size, label=label)
             ax.annotate(
                 name, ((xs[0] + xs[-1]) / 2, 1.0), (0, 2), xycoords=("data", "axes fraction"),
                 textcoords="offset points", ha="center", fontweight="bold", fontsize=style.points("xtick.labelsize"),
@@ -318,7 +318,7 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
             style.fit_scale(ax.yaxis, values)
         crowded = max(map(len, texts), default=0) + 1 > style.letters_beside(ax, "xtick.labelsize") / max(1.0, x)
         ax.set_xticks(places, texts, rotation=90 if crowded else 0)
-        ax.set_ylabel(label)
+        ax.set_ylabel(up)
         style.put_title(ax, about["name"], f"{COSTS[column].name} over each parameter", legend=bool(table), above=12)
     return ax
 
@@ -331,8 +331,9 @@ def plot_bound(about: Mapping[str, Any], rows: Rows, ax: Axes | None = None) -> 
         if not rows:
             raise AccelsimError("{objective} is the same for every size of {level}: nothing to draw".format(**about))
         values = [row[goal] for row in rows]
-        label, scale = axis_of({"energy": "energy_pj"}.get(goal, goal), values) if goal != "offchip_words" else (
-            "words at the outermost level", 1.0)  # fmt: skip
+        label, scale = "words at the outermost level", 1.0
+        if goal != "offchip_words":
+            label, scale = axis_of({"energy": "energy_pj"}.get(goal, goal), values)
         sizes, ups = [row["size_bytes"] for row in rows], [value / scale for value in values]
         ax.set(xscale="log", yscale="log")
         ax.step([*sizes, 2 * sizes[-1]], [*ups, ups[-1]], where="post", color=DARK)

@@ -157,16 +157,12 @@ def within_table(spread: Spread, points: int = 200) -> list[dict[str, Any]]:
     """
     refuse_zero_energy(spread)
     counted = sorted((near.share, near.mappings / spread.mappings) for near in spread.near if near.complete)
-    rows = [_within(above, share, share, share, exact=True) for above, share in counted]
+    rows: list[tuple[Any, ...]] = [(1 + above, share, share, share, True) for above, share in counted]
     above_lowest = spread.sample.energy_pj / spread.range_of("energy").lowest - 1
     for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
         share = spread.sample.share(above_lowest <= above * (1 + 1e-9))
-        rows.append(_within(float(above), share.value, share.low, share.high, exact=False))
-    return rows
-
-
-def _within(above: float, share: float, low: float, high: float, *, exact: bool) -> dict[str, Any]:
-    return {"factor": 1 + above, "share": share, "share_low": low, "share_high": high, "exact": exact}
+        rows.append((1 + float(above), share.value, share.low, share.high, False))
+    return [dict(zip(("factor", "share", "share_low", "share_high", "exact"), row, strict=True)) for row in rows]
 
 
 def plot_within(spread: Spread, ax: Axes | None = None) -> Axes:
@@ -339,14 +335,12 @@ def plot_density(spread: Spread, over: str = "cycles", ax: Axes | None = None) -
         rows, marked = density_table(spread, over), front_over_table(spread, over)
         ax.set(xscale="log", yscale="log")
         _draw_cells(rows, over, len(spread.sample), ax)
-        points = sorted((row[over], row["pj_per_mac"]) for row in marked)
-        xs, ys = [x for x, _ in points], [y for _, y in points]
+        xs, ys = zip(*sorted((row[over], row["pj_per_mac"]) for row in marked), strict=True)
         if over != "offchip_words" and spread.front.stop == "exhausted":
             ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
         ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(spread, over), zorder=3)
-        ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
-                [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip
-        for axis, values in zip((ax.xaxis, ax.yaxis), ends, strict=True):
+        for axis, column, points in ((ax.xaxis, over, xs), (ax.yaxis, "pj_per_mac", ys)):
+            values = [*points, *(row[f"{side}_{column}"] for row in rows for side in ("from", "to"))]
             low, high = min(values), max(values)
             room = (high / low) ** 0.04
             style.set_limits(axis, low / room, high * room)

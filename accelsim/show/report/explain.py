@@ -12,7 +12,7 @@ from accelsim.results.explain import Explanation, TileWalk
 from accelsim.results.verifying import Check
 from accelsim.show.report import count, energy
 from accelsim.show.report.mapping import loop_range, nest_parts
-from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, invalid
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
@@ -32,8 +32,7 @@ def explanation_report(explanation: Explanation, origin: str) -> Iterator[Piece]
     result = explanation.result
     yield bold(f"{result.workload} on {result.architecture}, step by step")
     yield f"Mapping: {origin}."
-    for violation in result.violations:
-        yield Text(f"INVALID: {violation}", style="bold red")
+    yield from map(invalid, result.violations)
     yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
     yield from nest_parts(result)
     yield f"\n{result.levels[0].level} holds every tensor as a whole and is never filled."
@@ -81,15 +80,11 @@ def _box(row: Row) -> str:
     before, after = row["before"], row["after"]
     now = before if after is None else after
     moves = [
-        f"{rank} {_range(was)}" + (f" -> {_range(now[rank])}" if was != now[rank] else "")
+        "{} {}:{}".format(rank, *was) + (" -> {}:{}".format(*now[rank]) if was != now[rank] else "")
         for rank, was in (after if before is None else before).items()
     ]
     *others, last = moves or ["one word"]
     return _lines([*others, last + (" -> empty" if after is None else "")], _WIDEST_BOX)
-
-
-def _range(along: Sequence[int]) -> str:
-    return f"{along[0]}:{along[1]}"
 
 
 def _lines(parts: Sequence[str], width: int) -> str:

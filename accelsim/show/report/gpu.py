@@ -141,12 +141,6 @@ def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     return {**row, "tflops": kernel.tflops, "energy_j": kernel.energy_j, "repeat": repeat}
 
 
-def _interval(kernel: Kernel) -> str:
-    if kernel.low_us is None or kernel.high_us is None:
-        return f"no interval: no {kernel.number_format} kernels were measured for these constants"
-    return f"{_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels"
-
-
 _PARTS = (
     Column("part", "part"), Column("time", "time_us", _us), Column("what", lambda row: _WHAT[row["part"]]),
 )  # fmt: skip
@@ -163,9 +157,12 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Piece]:
     blocks = f"{kernel.blocks} block{'s' if kernel.blocks > 1 else ''}, {kernel.occupancy} at once on an SM"
     plain = "" if kernel.tensor_cores or kernel.number_format in VECTOR_FORMATS else ", without tensor cores"
     tiling = f"tile {kernel.tile}{split}{plain}: {blocks}, {kernel.waves:.2f} waves"
+    interval = f"no interval: no {kernel.number_format} kernels were measured for these constants"
+    if kernel.low_us is not None and kernel.high_us is not None:
+        interval = f"{_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels"
     lines = {
         "mode": kernel.mode,
-        "time": f"{_us(kernel.time_us)}  ({_interval(kernel)})",
+        "time": f"{_us(kernel.time_us)}  ({interval})",
         "rate": f"{kernel.tflops:.4g} TFLOPS, {format_si(kernel.flops, 'FLOP')}",
         "kernel": "matrix-vector product, no tiles" if kernel.tile == "gemv" else tiling,
         "efficiency": f"tiles {percent(kernel.tile_efficiency)}, waves {percent(kernel.wave_efficiency)}",

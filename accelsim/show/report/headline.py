@@ -6,8 +6,6 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from rich.text import Text
-
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import idle_at_last
 from accelsim.inputs.units import format_si, listed, ratio
@@ -16,7 +14,7 @@ from accelsim.model.result import Result
 from accelsim.search.result import SearchResult
 from accelsim.show.report import energy, percent, times
 from accelsim.show.report.verdicts import question, verdict
-from accelsim.show.table import Piece, bold
+from accelsim.show.table import Piece, bold, invalid
 
 
 def other_operations(layers: Sequence[Einsum]) -> str:
@@ -66,13 +64,15 @@ def headline(
     """What is proved of a mapping, what it costs in a few lines, and every rule that it breaks."""
     asked = "given mapping" if search is None else f"{question(search.objective, search.space)}: {verdict(search)}"
     yield bold(f"{result.workload} on {result.architecture}, {asked}")
-    for violation in result.violations:
-        yield Text(f"INVALID: {violation}", style="bold red")
+    yield from map(invalid, result.violations)
     if result.violations:
         yield "The numbers below are those of an architecture on which it would fit."
     yield ""
     lines = [("energy", energy(result.energy_pj, 5), f"{result.pj_per_mac:.4g} pJ/MAC"), *_time_lines(result)]
-    lines.append(("work", format_si(result.macs, "MAC", 4), _widths(result, einsum)))
+    widths = widths_line([einsum])
+    if result.padded_macs != result.macs:
+        widths += f"; {result.padded_macs:,} MACs with {', '.join(map(str, result.mapping.padded))}"
+    lines.append(("work", format_si(result.macs, "MAC", 4), widths))
     lines.append(("utilization", percent(result.utilization), _busy(result, architecture)))
     lines += [_offchip(result, architecture, einsum), ("bottleneck", *_bottleneck(result)), *_area(architecture)]
     wide = max(len(value) for _, value, _ in lines)
@@ -95,25 +95,9 @@ def _time_lines(result: Result) -> Iterator[tuple[str, str, str]]:
         format_si(result.seconds, "s", 4),
         f"{result.cycles:,} cycles at {format_si(result.clock_hz, 'Hz')}",
     )
-    yield "EDP", edp(result.energy_pj * 1e-12 * result.seconds), ""
+    yield "EDP", format_si(result.energy_pj * 1e-12 * result.seconds, "J*s", 4), ""
     if result.power_w is not None:
         yield "power", format_si(result.power_w, "W", 4), "average"
-
-
-def edp(joule_seconds: float) -> str:
-    """Energy-delay product for people.
-
-    >>> edp(1.675e-3), edp(2.5e-11)
-    ('1.675 mJ*s', '25 pJ*s')
-    """
-    return format_si(joule_seconds, "J*s", 4)
-
-
-def _widths(result: Result, einsum: Einsum) -> str:
-    padded = ""
-    if result.padded_macs != result.macs:
-        padded = f"; {result.padded_macs:,} MACs with {', '.join(map(str, result.mapping.padded))}"
-    return widths_line([einsum]) + padded
 
 
 def _busy(result: Result, architecture: Architecture) -> str:
@@ -144,18 +128,12 @@ def _unused(result: Result, architecture: Architecture) -> Iterator[str]:
         yield f"padding to {', '.join(map(str, result.mapping.padded))}"
 
 
-def compulsory_words(architecture: Architecture, einsum: Einsum) -> int:
-    """Words of the outermost level that each mapping moves: those of each tensor once."""
-    wide = architecture.levels[0].word_bits
-    return sum(tensor.words(einsum.dims) * -(-tensor.bits // wide) for tensor in einsum.tensors)
-
-
 def _offchip(result: Result, architecture: Architecture, einsum: Einsum) -> tuple[str, str, str]:
-    """Traffic of the outermost level, beside the compulsory one."""
-    words = result.offchip_words
-    size = format_si(words * architecture.levels[0].word_bits / 8, "B", 4)
-    over = ratio(words, compulsory_words(architecture, einsum))
-    return "off-chip", size, f"{format_si(words, 'words', 4)}, {times(over)} compulsory traffic"
+    """Traffic of the outermost level, beside the compulsory one: the words of each tensor once."""
+    words, wide = result.offchip_words, architecture.levels[0].word_bits
+    compulsory = sum(tensor.words(einsum.dims) * -(-tensor.bits // wide) for tensor in einsum.tensors)
+    over = f"{times(ratio(words, compulsory))} compulsory traffic"
+    return "off-chip", format_si(words * wide / 8, "B", 4), f"{format_si(words, 'words', 4)}, {over}"
 
 
 def _bottleneck(result: Result) -> tuple[str, str]:

@@ -38,7 +38,7 @@ Names = Sequence[tuple[int, str]]
 
 def kept_tensors(found: GroupResult) -> list[Kept]:
     """Each tensor that the fusing level keeps, outermost first, and then in the order in which layers touch them."""
-    group, tiling = found.group, found.tiling
+    group, tiling, dims = found.group, found.tiling, {dim.name: dim for dim in found.group.dims}
     fetched = {(r.layer, r.tensor) for number in tiling.shared for r in group.shared[number].readers}
     several = [_shared(found, number) for number in tiling.shared]
     several += [_kept(found, names, 0, [-1], None, " from an earlier layer") for names in _present(found)]
@@ -48,7 +48,7 @@ def kept_tensors(found: GroupResult) -> list[Kept]:
         if at in found.border.staying:
             several.append(_kept(found, output, 0, [*readers, len(group.layers)], None, " for later layers"))
         elif written is not None:
-            again = [loop.dim for loop in tiling.loops if _has_halo(found, loop, written)]
+            again = [loop.dim for loop in tiling.loops if has_halo(dims[loop.dim], loop.steps, written)]
             stays = [dim for dim in again if dim in tiling.retain[written]]
             depth, room = _outside(tiling.loops, stays), found.rooms[written]
             halo = [f"retained along {listed(sorted(stays))} ({_size(found, room.between, layer.output.bits)})"] * bool(
@@ -74,12 +74,9 @@ def _kept(
     if tensor.output and any(part.part.sums for part in found.parts if part.part.layer == at):
         use = f" and its partial sums{use}"
     bits = None if words is None else _bits(found, words, tensor.bits)
-    said, places = _said(found, names), tuple(sorted({*more, *(place for place, _ in names)}))
+    said = " = ".join(f"{name} of {layers[at].name}" for at, name in names)
+    places = tuple(sorted({*more, *(place for place, _ in names)}))
     return Kept(said, tensor.role, depth, places, words, bits, use, halo and f"halo {halo}")
-
-
-def _said(found: GroupResult, names: Names) -> str:
-    return " = ".join(f"{name} of {found.group.layers[at].name}" for at, name in names)
 
 
 def _bits(found: GroupResult, words: int, bits: int = 1) -> int:
@@ -111,10 +108,6 @@ def _shared(found: GroupResult, number: int) -> Kept:
     stays = [dim for dim in retained if needs[dim].kept_tile(names[0][0], places)[1]]
     halo = f"retained along {listed(sorted(stays))}" if stays else ""
     return _kept(found, names, _outside(tiling.loops, stays), [], room.live, ", fetched once", halo)
-
-
-def _has_halo(found: GroupResult, loop: FusedLoop, link: int) -> bool:
-    return has_halo(next(dim for dim in found.group.dims if dim.name == loop.dim), loop.steps, link)
 
 
 def _outside(loops: Sequence[FusedLoop], dims: Sequence[str]) -> int:

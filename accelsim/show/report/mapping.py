@@ -19,7 +19,7 @@ from accelsim.model.result import LevelResult, Result
 from accelsim.search.result import SearchResult
 from accelsim.show.report import OTHER_COLOUR, count, energy, gap_text, percent, share, tensor_colours, times
 from accelsim.show.report.headline import alternative, headline, hint_of
-from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
+from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, invalid
 
 if TYPE_CHECKING:
     from accelsim.model.sparsity.result import SparseResult
@@ -384,15 +384,12 @@ def _bar(row: Row, room: int) -> Text:
     return Text("#" * round(min(24, max(0, room)) * row["share"]))
 
 
-def _some(cycles: int) -> str:
-    return f"{cycles:,}" if cycles else ""
-
-
+_ENDS = {"first fill": "first_fill", "all fills": "fills", "last drain": "last_drain", "all drains": "drains"}
 _FILLS = (
-    Column("level", "level"), Column("tensor", "tensor", left=True), Column("first fill", "first_fill", _some),
-    Column("all fills", "fills", _some), Column("last drain", "last_drain", _some),
-    Column("all drains", "drains", _some), Column("overlap", "overlap", left=True),
-)  # fmt: skip
+    *(Column("level", "level"), Column("tensor", "tensor", left=True)),
+    *(Column(head, key, lambda cycles: f"{cycles:,}" if cycles else "") for head, key in _ENDS.items()),
+    Column("overlap", "overlap", left=True),
+)
 
 
 def _fills(result: Result, *, shown: bool) -> Iterator[Piece]:
@@ -496,8 +493,7 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
         return
     dense, compute = found.dense, found.compute
     yield heading("Sparsity", "expected values; words of all instances")
-    for violation in found.violations:
-        yield Text(f"INVALID: {violation}", style="bold red")
+    yield from map(invalid, found.violations)
     rows = [
         ("energy", energy(dense.energy_pj, 6), energy(found.energy_pj, 6), ratio(found.energy_pj, dense.energy_pj)),
         ("cycles", f"{dense.cycles:,}", f"{found.cycles:,}", found.cycles / dense.cycles),
@@ -512,9 +508,9 @@ def sparse_report(found: SparseResult | None) -> Iterator[Piece]:
     number = "{:,.0f}".format
     columns = (
         Column("level", "level", once=True), Column("tensor", "tensor"), Column("format", "format"),
-        Column("tile", "held_words", number), Column("dense", "dense_words", number),
-        Column("actual", "actual_words", number), Column("gated", "gated_words", number),
-        Column("skipped", "skipped_words", number), Column("metadata [bit]", "metadata_bits", number),
+        Column("tile", "held_words", number),
+        *(Column(kind, f"{kind}_words", number) for kind in ("dense", "actual", "gated", "skipped")),
+        Column("metadata [bit]", "metadata_bits", number),
         Column("energy", lambda row: row["energy_pj"] / row["dense_pj"] if row["dense_pj"] else None, percent),
     )  # fmt: skip
     yield Table("sparse", columns, found.rows())

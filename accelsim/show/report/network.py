@@ -18,7 +18,7 @@ from accelsim.inputs.units import format_bits, format_si, listed, ratio
 from accelsim.inputs.workload import OPERATIONS, Einsum
 from accelsim.results.network import LayerOutcome, alike_layers, network_totals, rows_of_layers
 from accelsim.results.network import layer_rows as shares_of_layers
-from accelsim.search.result import SearchedSpace, SearchResult
+from accelsim.search.result import SearchedSpace
 from accelsim.show.report import count, energy, gap_text, objective_value, percent, share, times, verdicts
 from accelsim.show.report.headline import left_out_line, other_operations, wider_operands, widths_line
 from accelsim.show.report.loop_tree import loop_tree_table, tree_lines
@@ -91,7 +91,7 @@ def network_report(
     more = "; +n: n more layers that are alike" if len(rows) < len(outcomes) else ""
     yield dim(f"Rows are per run of a layer; % and total include the count{more}.")
     if searches:
-        yield dim(f"gap: above the lower bound of {_common(searches)}; -: unknown")
+        yield dim(f"gap: above the lower bound of {common_space([search.space for search in searches])}; -: unknown")
     for outcome in outcomes:
         if outcome.search is None:
             yield bold(f"{outcome.einsum.name}: not mapped, and not in the total")
@@ -117,26 +117,23 @@ def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
     if "sparse_energy_pj" not in totals:
         return
     shown = [row for row in rows if "sparse_energy_pj" in row]
-    total = {
-        **totals,
-        "layer": "total",
-        "repeat": totals["layers"],
-        "effective": totals["effective_macs"] / totals["macs"],
-    }
+    total = {**totals, "layer": "total", "repeat": totals["layers"]}
+    total["effective"] = totals["effective_macs"] / totals["macs"]
+
+    def both(what: str, key: str, form: Callable[[Any], str]) -> Iterator[Column]:
+        yield Column(f"dense\n{what}", key, form)
+        yield Column(f"sparse\n{what}", f"sparse_{key}", form)
+        yield Column("\nshare", lambda row: share(row[f"sparse_{key}"] / row[key]))
+
+    def gap(row: Row) -> str:
+        return "proved" if row["sparse_proved"] else gap_text(row["sparse_gap"]) if row.get("sparse_gap") else "-"
+
     columns = (
-        Column("\nlayer", "layer", fold=True), Column("\ncount", "repeat"),
-        Column("dense\nenergy", "energy_pj", energy), Column("sparse\nenergy", "sparse_energy_pj", energy),
-        Column("\nshare", lambda row: share(row["sparse_energy_pj"] / row["energy_pj"])),
-        Column("dense\ncycles", "cycles", count), Column("sparse\ncycles", "sparse_cycles", count),
-        Column("\nshare", lambda row: share(row["sparse_cycles"] / row["cycles"])),
-        Column("effective\nMACs", "effective", share),
-        Column(
-            "\ngap",
-            lambda row: (
-                "proved" if row["sparse_proved"] else gap_text(row["sparse_gap"]) if row.get("sparse_gap") else "-"
-            ),
-        ),
-    )  # fmt: skip
+        *(Column("\nlayer", "layer", fold=True), Column("\ncount", "repeat")),
+        *both("energy", "energy_pj", energy),
+        *both("cycles", "cycles", count),
+        *(Column("effective\nMACs", "effective", share), Column("\ngap", gap)),
+    )
     yield heading("Sparsity", "the best mapping of each layer with and without it")
     yield Table("zeros", columns, shown, below=[total])
     proved = sum(row["sparse_proved"] for row in shown)
@@ -192,16 +189,11 @@ def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | 
     optimal = sum(search.proof is not None and search.proof.proved for search in searches)
     many = f"{optimal} of {len(searches)} layers"
     if optimal == len(searches):
-        return f"{many} {proved(_common(searches))}"
+        return f"{many} {proved(common_space([search.space for search in searches]))}"
     gap = above(None if total is None else total["gap"])
     sure = [part.space for part in map(widest_proved, searches) if part is not None]
     more = f", {len(sure)} among {mappings_of(common_space(sure))}" if len(sure) > optimal else ""
     return f"{many} optimal (proved){more}; {'total ' if 'above' in gap else ''}{gap}"
-
-
-def _common(searches: Sequence[SearchResult]) -> SearchedSpace:
-    """The mappings that all of some searches are about."""
-    return common_space([search.space for search in searches])
 
 
 _MOST_APART = 6

@@ -36,11 +36,11 @@ def search_progress(console: Console, mode: str = "auto") -> Iterator[OnProgress
             def tell(state: Progress) -> None:
                 _keep(state)
                 end = 1.0 if state.total or state.seconds_limit else None
-                update(description=_name(state), completed=done(state), total=end, now=_now(state))
+                update(description=state.layer or "working", completed=done(state), total=end, now=_now(state))
 
             yield tell
     else:
-        yield _lines(console, mode, lambda state: f"{_name(state)}: {_now(state)}")
+        yield _lines(console, mode, lambda state: f"{state.layer or 'working'}: {_now(state)}")
 
 
 @contextmanager
@@ -81,10 +81,6 @@ def _lines(console: Console, mode: str, text: Callable[[Any], str]) -> Callable[
 def _keep(state: Progress) -> None:
     if state.objective and state.best is not None:
         hold(f"{state.layer}: {_best(state)}")
-
-
-def _name(state: Progress) -> str:
-    return state.layer or "working"
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading, t
 if TYPE_CHECKING:
     from accelsim.inputs.workload import Einsum
     from accelsim.population.result import Spread
-    from accelsim.population.sampling import Interval, UniformSample
+    from accelsim.population.sampling import UniformSample
 
 _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
@@ -46,12 +46,6 @@ def search_report(
         seen = f"{sample.seen:,} mappings sampled of {large(search.space_size)}, seed {search.seed}"
         yield f"\n{seen}: {sample.valid:,} valid ({percent(sample.valid / sample.seen)})"
         yield from _rejections(sample)
-
-
-def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
-    """What an exact search did, and the memory of its tables."""
-    many = f"{evaluated:,} mapping{'' if evaluated == 1 else 's'} evaluated"
-    return f"{nodes:,} nodes, {many}, {format_bits(8 * table_bytes)} of tables"
 
 
 def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Piece]:
@@ -253,8 +247,9 @@ def front_report(front: FrontResult) -> Iterator[Piece]:
     early = "" if front.stop == "exhausted" else f", stopped {STOPS.get(front.stop, front.stop)}"
     yield f"{many}, complete (proved) among {space}" if not early else f"{many}, incomplete{early}; of {space}"
     yield from (f"{lowest(end.objective)}: {verdict(end)}" for end in front.ends)
-    work = work_line(front.nodes, front.evaluated, front.table_bytes)
-    yield f"exact, {front.seconds:.3g} s, {work}\n"
+    work = f"{front.evaluated:,} mapping{'' if front.evaluated == 1 else 's'} evaluated"
+    tables = format_bits(8 * front.table_bytes)
+    yield f"exact, {front.seconds:.3g} s, {front.nodes:,} nodes, {work}, {tables} of tables\n"
     rows = [{**row, "loop_nest": nest_line(point)} for row, point in zip(front.rows(), front.points, strict=True)]
     more = [key for key in rows[0] if key not in _ALWAYS]
     heads = [column_name(column) for column in front.columns if column not in NAMES or column == "offchip_words"]
@@ -376,8 +371,11 @@ def spread_report(spread: Spread, *, verbose: bool = False) -> Iterator[Piece]:
     if verbose:
         intervals = {"median": sample.quantile("energy", 0.5), "mean": sample.mean("energy")}
         intervals["standard deviation"] = sample.deviation("energy")
-        said = ", ".join(f"{name} {_interval(found)}" for name, found in intervals.items())
-        yield f"95 % intervals of the energy: {said}."
+        said = []
+        for name, interval in intervals.items():
+            low, high = (energy(end) if math.isfinite(end) else "unknown" for end in (interval.low, interval.high))
+            said.append(f"{name} {low} to {high}")
+        yield f"95 % intervals of the energy: {', '.join(said)}."
     yield f"off-chip words: words that {spread.best.levels[0].level} reads and writes"
     yield from _with_zeros(spread)
     yield heading("Utilization")
@@ -434,11 +432,6 @@ _RANGES = (
     *starmap(_figure, _HEADS),
     Column("worst/best", "spread", times),
 )
-
-
-def _interval(found: Interval) -> str:
-    low, high = (energy(end) if math.isfinite(end) else "unknown" for end in (found.low, found.high))
-    return f"{low} to {high}"
 
 
 def _keeps(spread: Spread) -> Iterator[Piece]:

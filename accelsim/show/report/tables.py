@@ -298,12 +298,10 @@ def _designs(many: int) -> str:
 def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None) -> Iterator[Piece]:
     """What was swept, and how long that took."""
     yield from sweep_head(about, rows)
-    yield from sweep_end(about, rows, run)
+    yield from sweep_end(rows, run)
 
 
-def sweep_end(
-    about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None, folder: Path | None = None
-) -> Iterator[Piece]:
+def sweep_end(rows: Sequence[Row], run: Explored | None, folder: Path | None = None) -> Iterator[Piece]:
     """How long a sweep took, and how its results are shown again."""
     if run is None:
         return

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, ratio
@@ -82,7 +81,7 @@ def verdict(search: SearchResult) -> str:
         return proved(proof.space)
     part = widest_proved(search)
     if part is None:
-        near = min(_parts_with_best(search), key=_gap, default=proof)
+        near = min(_parts_with_best(search), key=lambda part: part.gap, default=proof)
         if near.gap > _MUCH_LESS * proof.gap:
             return f"{above(proof.gap)} ({_unfinished(search)})"
         return f"{above(near.gap)} of {mappings_of(near.space)}; of all {above(proof.gap)} ({_unfinished(search)})"
@@ -95,7 +94,6 @@ def partly(part: SearchedSpace, space: SearchedSpace, gap: float | None) -> str:
     return f"{proved(part)}; {above(gap)} {beyond}"
 
 
-_gap = operator.attrgetter("gap")
 _MUCH_LESS = 0.5
 """Of the gap of the whole space, that of a part that is worth telling."""
 
@@ -153,18 +151,16 @@ def certificate_report(search: SearchResult, population: int | None, provenance:
     proof, seconds = search.proof, f"{search.seconds:.3g} s"
     if proof is not None:
         lines |= _of_proof(search, proof)
-    lines["space"] = _space(search.space)
+    space = search.space
+    many = "uncounted mappings" if space.size is None else f"{large(space.size)} mappings"
+    which = f"every loop order, tiling and spatial split with {space.factors}, every bypass choice; {space.kind}"
+    lines["space"] = f"{many}: {which}" + (f", with {' and '.join(space.limits)}" if space.limits else "")
     lines |= _beside(search, population, provenance)
     how = f"cached on {search.kept}; {search.method}, {seconds}" if search.kept else f"{search.method}, {seconds}"
     if proof is not None and search.sample is None:
         how += f", {proof.nodes:,} nodes, {format_bits(8 * proof.table_bytes)} of tables"
     lines["search"] = how
-    yield from labelled(lines)
-
-
-def labelled(lines: Mapping[str, str]) -> Iterator[Piece]:
-    """Lines with a label each; what does not fit goes on below its text."""
-    for name, text in lines.items():
+    for name, text in lines.items():  # what does not fit goes on below its text
         first, *more = textwrap.wrap(text, _WIDE - _INDENT, break_long_words=False, break_on_hyphens=False) or [""]
         yield whole(f"  {name:<{_INDENT - 2}}{first}")
         yield from (whole(" " * _INDENT + line) for line in more)
@@ -185,16 +181,6 @@ def _of_proof(search: SearchResult, proof: Certificate) -> dict[str, str]:
     lines["bound"] = f"{bound}: no mapping in the space below {can} less" if proof.bound > 0 else "none yet"
     lines["gap"] = above(proof.gap)
     return lines
-
-
-def _space(space: SearchedSpace) -> str:
-    which = "every loop order, tiling and spatial split with " + space.factors
-    limits = f", with {' and '.join(space.limits)}" if space.limits else ""
-    return f"{_many(space.size)}: {which}, every bypass choice; {space.kind}{limits}"
-
-
-def _many(size: int | None) -> str:
-    return "uncounted mappings" if size is None else f"{large(size)} mappings"
 
 
 def _beside(search: SearchResult, population: int | None, provenance: Provenance | None) -> dict[str, str]:
