@@ -114,3 +114,16 @@ def test_inputs__of_a_network_have_names_of_their_own(tmp_path, capsys):
     path.write_text(SCORES.replace("[tokens]", "[token]"))
     assert main(["fuse", str(machine), str(path)]) == 2
     assert "no layer is named 'tokens'" in capsys.readouterr().err
+
+
+def test_fuse__of_equal_energies_takes_the_fastest():
+    """All lanes are in use, in parts of a group and in a layer by itself, where any number takes the same energy."""
+    fused = accelsim.fuse(MACHINE, SCORES, chain=["scores", "softmax"], **EVEN)
+    segments = fused.found.segments
+    parts = [p.result for each in segments if each.fused for p in each.fused.parts if p.result.workload == "softmax"]
+    alone = [result for each in segments for result in each.alone if result.workload == "softmax"]
+    assert parts
+    assert alone
+    for each in (*parts, *alone):
+        assert each.compute_used == 8
+        assert each.cycles == max(5 * each.macs // 8, -(-each.offchip_words // 4))

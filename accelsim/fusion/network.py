@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from accelsim.fusion.graph import Apart, Graph, find_graphs, named_graph, put_together
 from accelsim.fusion.group import Group, make_group
 from accelsim.fusion.limits import loop_limits
-from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, Solutions
+from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, Solutions, fastest_of_equals
 from accelsim.fusion.paths import GroupStep, Ways
 from accelsim.fusion.result import (
     CYCLES,
@@ -39,6 +39,8 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Workload
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
@@ -297,7 +299,12 @@ class NetworkSearch:
         self.spaces.append(search.space)
         proof = next(iter(search.parts), search.certificate)  # the first part is even mappings with perfect factors
         if proof is None or proof.proved:
-            return _UnfusedLayer((search.best,), None)
+            best = search.best
+            if energy and best.valid:
+                machine, rules = self.machine(einsum), self.rules.get(einsum.name) or NO_RULES
+                space = MapSpace(encode(machine, einsum), rules.settled(machine, einsum))
+                best = fastest_of_equals(space, best)
+            return _UnfusedLayer((best,), None)
         self.solutions.stop = search.stop
         return _UnfusedLayer((search.best,), (proof.bound, 0.0) if energy else (0.0, proof.bound))
 

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint, Product
 from accelsim.inputs.errors import NoValidMappingError
 from accelsim.inputs.level_features import BANDWIDTHS
-from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
+from accelsim.inputs.objective import FASTEST, LEAST_ENERGY, Limit
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import BY_READ, BY_UPDATE, BY_WRITE, Constants, Encoded, encode
@@ -200,7 +201,26 @@ def _best(space: MapSpace, price: Price, budget: Budget | None) -> PartResult:
     proof = search.certificate
     assert proof is not None  # the exact search proves something always
     least = (proof.bound, 0.0) if price.energy else (0.0, proof.bound)
-    return PartResult((search.best,), proof.nodes, 0, (), "exhausted" if proof.proved else search.stop, least)
+    best = fastest_of_equals(space, search.best) if price.energy and proof.proved else search.best
+    return PartResult((best,), proof.nodes, 0, (), "exhausted" if proof.proved else search.stop, least)
+
+
+def fastest_of_equals(space: MapSpace, best: Result) -> Result:
+    """Of all mappings that take no more energy than one of least energy the fastest, where no product is made.
+
+    On vector units there are many that differ in nothing but the lanes in use.
+    """
+    from accelsim.search.exact.mapper import map_exactly
+
+    if space.encoded.einsum.operation == "multiply_add":
+        return best
+    most = Limit("energy", Fraction(best.energy_pj) * (1 + Fraction(1, 10**12)))
+    same = MapSpace(space.encoded, replace(space.constraints, limits=(*space.constraints.limits, most)))
+    try:
+        search = map_exactly(Spaces.of(same), FASTEST, budget=None, workers=1, on_progress=None, explain=False)
+    except NoValidMappingError:  # rounding
+        return best
+    return search.best if search.best.energy_pj <= best.energy_pj * (1 + 1e-12) else best
 
 
 def _front(space: MapSpace, budget: Budget | None) -> PartResult:
