@@ -493,7 +493,7 @@ SEARCHED = (
         "test_fusion_brute.py::test_fuse__of_graphs_that_were_searched_wrongly"),
     Mutant("two fused loops run over one dimension of a layer", "fusion/limits.py",
         "if any(x == y for x, y in zip(one.dims, other.dims, strict=True)):", "if False:",
-        "test_fusion_brute.py::test_fuse__of_graphs_that_were_searched_wrongly"),
+        "test_fusion_brute.py::test_sets_of_loops__have_one_over_each_dimension_of_a_layer"),
     Mutant("of equal energies any mapping will do", "fusion/parts.py",
         'if space.encoded.einsum.operation == "multiply_add":', "if space:",
         "test_vector_units.py::test_fuse__of_equal_energies_takes_the_fastest"),

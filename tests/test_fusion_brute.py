@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from accelsim.fusion.graph import Graph, make_graph
+from accelsim.fusion.group import make_group
+from accelsim.fusion.limits import loop_limits
 from accelsim.fusion.network import NetworkSearch, _best_segments
 from accelsim.fusion.parts import Solutions
 from accelsim.fusion.result import CYCLES, ENERGY, Segment
+from accelsim.fusion.tiling import free_border
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.energies import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
@@ -306,3 +309,17 @@ def test_fuse__leaves_out_rows_that_nothing_reads() -> None:
     graph = make_graph(layers, [(0, 1, "Inputs"), (1, 2, "Inputs")])
     (segment,) = check(graph, with_multipliers(machine(12), 2000.0), "energy")
     assert segment.totals.macs == 8 * (2 + 4 + 2) < sum(layer.macs for layer in layers)
+
+
+def test_sets_of_loops__have_one_over_each_dimension_of_a_layer() -> None:
+    """Of two sums over the same squares, one of which reads the second square with rows for columns."""
+    pairs = zip(SQUARES, ("Inputs", "Residual"), strict=True)
+    reads = [(square, at, name) for square, name in pairs for at in (0, 1)]
+    group = make_group(make_graph([add("one", {"M": 4, "N": 4}), turned("two", 4)], reads), (0, 1))
+    limits = loop_limits(Solutions(machine(8), ENERGY), group, free_border(group), 1)
+    sets = [limits.loops(at) for at in range(len(limits.steps))]
+    dims = {dim.name: dim.dims for dim in group.dims}
+    assert len(dims) == 4
+    assert max(map(len, sets)) == 2
+    for names in (each for loops in sets for each in zip(*(dims[loop.dim] for loop in loops), strict=True)):
+        assert len(set(names)) == len(names)
