@@ -147,6 +147,8 @@ class NetworkSearch:
             if not unsolved or value >= (sure_value[0] * _ROUNDED, 0.0):
                 break
             if any(costs[at].rough for at in unsolved):
+                if self.is_late():
+                    break
                 for at in ways.below(open_costs, sure_value[0]):
                     if costs[at].rough:
                         self._refine(graph, ways, ways.every[at], costs[at])
