@@ -473,7 +473,7 @@ SEARCHED = (
         "        factors += [Factor(dim, 1, 1) for dim in dims if self.place(dim) < last]\n", "",
         "test_fusion_constraints.py::test_fuse_group__keeps_what_is_asked_of_each_layer"),
     Mutant("large groups are fused first", "fusion/network.py",
-        "search.most = most if search.is_late() else size", "search.most = most",
+        "search.most = size", "search.most = most",
         "test_fusion_command.py::test_fuse__looks_at_groups_of_few_layers_first "
         "test_fusion_command.py::test_fuse__late_in_large_groups_has_the_best_of_small_ones"),
     Mutant("a fused group ends with its first tiling", "fusion/search.py",
@@ -497,6 +497,9 @@ SEARCHED = (
     Mutant("of equal energies any mapping will do", "fusion/parts.py",
         'if space.encoded.einsum.operation == "multiply_add":', "if space:",
         "test_vector_units.py::test_fuse__of_equal_energies_takes_the_fastest"),
+    Mutant("no tensor between groups is there before", "fusion/limits.py",
+        "names = {r.tensor for link in graph.links for r in link.readers if r.layer == place}", "names = set[str]()",
+        "test_fusion_brute.py::test_fuse__of_a_random_graph_is_the_best_of_all_ways_and_tilings"),
     Mutant("rows that a stride leaves out are run all the same", "fusion/limits.py",
         "least[name] = min(least[name], points)", "least[name] = max(least[name], points)",
         "test_fusion_brute.py::test_fuse__leaves_out_rows_that_nothing_reads"),

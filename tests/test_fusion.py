@@ -351,7 +351,7 @@ def test_limits__of_a_step_are_below_each_fused_tiling(graph: Graph, price: Pric
     solutions = Solutions(tiny, price)
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
     ways, seen = Ways(tiny, graph, 1, len(graph.layers)), 0
-    for step in {step for each in ways.order for step, _ in ways.steps[each]}:
+    for step in ways.every:
         cost = search._cost(graph, ways, step)
         rough = cost.value[0]
         if cost.rough:
@@ -563,7 +563,7 @@ def test_fuse_group__a_part_without_a_mapping_in_time_is_not_said_to_have_none(m
     assert found is None
     search = NetworkSearch(tiny, solutions, None, None, None, 1, None, {}, EVEN)
     ways = Ways(tiny, ATTENTION, 1, 3)
-    (step,) = {step for step, _ in ways.steps[ways.order[0]] if len(step.places) == 3}
+    (step,) = {ways.every[at] for at, _ in ways.edges[0] if len(ways.every[at].places) == 3}
     cost = search._cost(ATTENTION, ways, step)
     search._refine(ATTENTION, ways, step, cost)
     assert 0 < cost.value[0] <= bound <= least

@@ -166,6 +166,7 @@ def check(graph: Graph, tiny: Architecture, objective: str) -> tuple[Segment, ..
     if goal.alone:
         price = solutions.price
         least, _ = least_of_ways(graph, mappings, lambda *cost: price.value(*cost)[0])
+        assert 0 < search._floor(graph, 1) <= least
     else:
         least = min((goal.value(*each) for each in front_of_ways(graph, mappings)), default=math.inf)
     assert proof.value == pytest.approx(least, rel=1e-9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import networkx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,10 +184,16 @@ def test_find_graphs__are_those_that_single_runs_are_joined_to(network: Workload
     assert found == walked_graphs(network)
 
 
+def may_run(edges: list[tuple[str, str]], joined: networkx.utils.UnionFind) -> bool:
+    """Whether sets of layers that are joined may run one after the other."""
+    pairs = {(joined[one], joined[other]) for one, other in edges}
+    return networkx.is_directed_acyclic_graph(networkx.DiGraph((a, b) for a, b in pairs if a != b))
+
+
 @given(networks().filter(lambda network: bool(network.edges)))
 @settings(max_examples=100)
 def test_find_graphs__leave_apart_what_has_no_single_source(network: Workload) -> None:
-    """An edge is apart if its runs are too many for its producer, or if other outputs are in the same tensor."""
+    """An edge is apart if its runs are too many, other outputs are in the same tensor, or others must run between."""
     many = {layer.name: layer.repeat for layer in network.layers}
     wanted = set()
     for edge in network.edges:
@@ -195,7 +202,19 @@ def test_find_graphs__leave_apart_what_has_no_single_source(network: Workload) -
         if several > 1 or (set(readers) != {many[edge.producer]} and sum(readers) > many[edge.producer]):
             wanted.add((edge.producer, edge.consumer))
     apart = {(each.producer, each.consumer): each.why for each in find_graphs(network).apart}
-    assert {pair for pair, why in apart.items() if "run between" not in why} == wanted
+    between = {pair for pair, why in apart.items() if "run between" in why}
+    assert apart.keys() - between == wanted
+    edges = [(edge.producer, edge.consumer) for edge in network.edges]
+    joined = networkx.utils.UnionFind(layer.name for layer in network.layers)
+    for pair in {*edges} - apart.keys():
+        joined.union(*pair)
+    assert may_run(edges, joined)
+    for pair in between:
+        more = networkx.utils.UnionFind(joined)
+        for one in joined:
+            more.union(one, joined[one])
+        more.union(*pair)
+        assert not may_run(edges, more)
 
 
 def test_find_graphs__have_nothing_that_runs_in_the_middle_of_one() -> None:

@@ -56,7 +56,7 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
         "claim": certificate_json(found.certificate),
         "longest": found.longest,
         "levels": [{"name": machine.levels[at].name, "words": machine.levels[at].rooms[""]} for at in _fit(machine)],
-        "kinds": [_kind_json(search.machine(layer), layer, kind[-1]) for kind, layer in first.items()],
+        "kinds": [_kind_json(solutions.machine(layer.operation), layer, kind[-1]) for kind, layer in first.items()],
         "graphs": [_graph_json(search, graph, kinds) for graph in found.graphs],
         "parts": sorted(_parts(search, kinds), key=json.dumps),
         "inner": sorted(_inner(search, kinds), key=json.dumps),

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.fusion.group import FusedDim, Group, demand
+from accelsim.fusion.graph import Graph, Link
+from accelsim.fusion.group import FusedDim, Group, demand, make_group
 from accelsim.fusion.parts import NO_RULES, Held, PartLimits, Solutions, exchanged
 from accelsim.fusion.result import Value
 from accelsim.fusion.tiling import Border, FusedLoop, may_stay, storage_words, whole_rank
@@ -281,3 +283,42 @@ def _held(group: Group, border: Border, layer: int, loose: frozenset[tuple[int, 
     if group.written(layer) is not None or layer in border.staying:
         found[group.layers[layer].output.name] = ("arriving",) if layer in border.leaving else ("present",)
     return found | {name: _STATES for at, name in loose if at == layer}
+
+
+def layer_floors(solutions: Solutions, graph: Graph, level: int) -> list[float]:
+    """Value that no step of a group at a level falls below for a layer in it, whatever the group."""
+    least: list[dict[str, int]] = [dict(layer.dims) for layer in graph.layers]
+    for link in sorted(graph.links, key=lambda link: -1 if link.producer is None else -link.producer):
+        if link.producer is not None and not link.goes_out:
+            least[link.producer] |= _asked(graph.layers, link, least)
+    found = []
+    for place, layer in enumerate(graph.layers):
+        value = math.inf  # where its unit lies beside the level
+        if level < len(solutions.machine(layer.operation).levels):
+            group = replace(make_group(graph, [place]), needed=(least[place],))
+            names = {r.tensor for link in graph.links for r in link.readers if r.layer == place}
+            names |= {layer.output.name for link in graph.links if link.producer == place}
+            border = Border(leaving=frozenset({0}))
+            limits = _loop_limits(solutions, group, border, level, frozenset((0, name) for name in names))
+            value = limits.values(solutions, 0)[0][0]
+        found.append(value)
+    return found
+
+
+def _asked(layers: Sequence[Einsum], link: Link, least: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Points of each dimension of the layer that writes a link which readers that run so much ask for at least.
+
+    Of a reader that does not run all, these may be any: sums of sets with n and m numbers are n + m - 1 at least.
+    """
+    found: dict[str, int] = {}
+    for reader in link.readers:
+        whole = layers[reader.layer].dims
+        for rank in reader.ranks:
+            bounds = {dim: least[reader.layer][dim] for dim, _ in rank.terms}
+            words = 1 + sum(bound - 1 for bound in bounds.values())
+            if all(whole[dim] == bound for dim, bound in bounds.items()):
+                tensor = Tensor("rank", (rank.terms,), output=True)
+                words = touched_words(Einsum("rank", bounds, (tensor,)), tensor)
+            words -= rank.before + max(0, rank.box - rank.before - rank.extent)
+            found[rank.producer] = max(found.get(rank.producer, 1), words)
+    return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.graph import Apart, Graph, find_graphs, named_graph, put_together
 from accelsim.fusion.group import Group, make_group
-from accelsim.fusion.limits import loop_limits
+from accelsim.fusion.limits import layer_floors, loop_limits
 from accelsim.fusion.parts import LEAST_SECONDS, NO_RULES, Solutions, fastest_of_equals
 from accelsim.fusion.paths import GroupStep, Ways
 from accelsim.fusion.result import (
@@ -105,7 +105,8 @@ class NetworkSearch:
     mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)  # layers by themselves, by name
     equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
     looked: set[str] = field(default_factory=set)  # groups that were looked at
-    ways: dict[tuple[int, int | None, int], Ways] = field(default_factory=dict)  # by graph, level and layers of a group
+    ways: dict[tuple[int, int | None], Ways] = field(default_factory=dict)  # by graph and level
+    floors: dict[tuple[int, int, Price], list[float]] = field(default_factory=dict)  # by graph, level and price
     costs: dict[tuple[int, int | None, Price, GroupStep], _StepCost] = field(default_factory=dict)
     known: dict[tuple[int, tuple[int, ...]], Group] = field(default_factory=dict)  # by graph and order of layers
     rough: dict[tuple[int, int, Price, tuple[int, ...]], Value] = field(default_factory=dict)  # limits of groups
@@ -134,23 +135,18 @@ class NetworkSearch:
         A shortest path over its states. A step that is not solved yet goes in with its lower limit; as long as the
         shortest path leads over such steps, one of them is solved.
         """
-        key = id(graph), level, self.most
-        if key not in self.ways:
-            self.ways[key] = Ways(self.architecture, graph, level, self.most)
-        ways = self.ways[key]
+        ways = self._listed(graph, level)
         costs = [self._cost(graph, ways, step) for step in ways.every]
         sure, sure_value = ways.shortest([NOTHING if cost.segment is None else cost.value for cost in costs])
-        while True:
+        while not self.is_late():
             open_costs = [NOTHING if cost.stuck and cost.segment is None else cost.value for cost in costs]
             path, value = ways.shortest(open_costs)
             unsolved = [at for at in path if costs[at].segment is None]
             if not unsolved or value >= (sure_value[0] * _ROUNDED, 0.0):
                 break
             if any(costs[at].rough for at in unsolved):
-                if self.is_late():
-                    break
                 for at in ways.below(open_costs, sure_value[0]):
-                    if costs[at].rough:
+                    if costs[at].rough and not self.is_late():
                         self._refine(graph, ways, ways.every[at], costs[at])
                 continue
             step = max(unsolved, key=lambda at: len(ways.every[at].places))
@@ -158,8 +154,33 @@ class NetworkSearch:
             self._solve(graph, ways, ways.every[step], below, costs[step])
             if costs[step].segment is not None:
                 sure, sure_value = ways.shortest([NOTHING if cost.segment is None else cost.value for cost in costs])
-        _, bound = ways.shortest([(cost.bound, 0.0) for cost in costs])
-        return tuple(segment for at in sure if (segment := costs[at].segment) is not None), bound[0]
+        bound = ways.shortest([(cost.bound, 0.0) for cost in costs])[1][0]
+        if ways.longest < min(len(graph.layers), self.longest or len(graph.layers)):
+            bound = self._floor(graph, level)
+        return tuple(segment for at in sure if (segment := costs[at].segment) is not None), bound
+
+    def _listed(self, graph: Graph, level: int | None) -> Ways:
+        """Ways through a graph for groups of at most so many layers as now; of fewer, where time is up before."""
+        key, most = (id(graph), level), min(self.most, len(graph.layers))
+        known = self.ways.get(key) or Ways(self.architecture, graph, None, 1)
+        if known.longest < most or known.level != level:
+            with suppress(TimeoutError):
+                known = Ways(self.architecture, graph, level, most, self.is_late)
+        self.ways[key] = known
+        return known
+
+    def _floor(self, graph: Graph, level: int | None) -> float:
+        """Value that no way through a graph falls below, whatever the groups."""
+        alone = [self.alone(layer).cost(layer, self.solutions.price).bound for layer in graph.layers]
+        floors = alone if level is None else self._floors(graph, level)
+        return sum(map(min, alone, floors))
+
+    def _floors(self, graph: Graph, level: int) -> list[float]:
+        """Value that a group does not fall below for each layer."""
+        key = id(graph), level, self.solutions.price
+        if key not in self.floors:
+            self.floors[key] = layer_floors(self.solutions, graph, level)
+        return self.floors[key]
 
     def _cost(self, graph: Graph, ways: Ways, step: GroupStep) -> _StepCost:
         """What is known of a step at the present price."""
@@ -168,6 +189,10 @@ class NetworkSearch:
         if key not in self.costs:
             if step.plain:
                 return self.alone(graph.layers[step.places[0]]).cost(graph.layers[step.places[0]], price)
+            if self.is_late():
+                assert ways.level is not None
+                floors = self._floors(graph, ways.level)
+                return _StepCost(NOTHING, sum(floors[place] for place in step.places), stuck=True)
             least = self._rough(graph, ways, step)
             self.costs[key] = _StepCost(least, least[0], stuck=least == NOTHING, rough=True)
         return self.costs[key]
@@ -218,13 +243,13 @@ class NetworkSearch:
     def _solve(self, graph: Graph, ways: Ways, step: GroupStep, below: float, cost: _StepCost) -> None:
         """Fuse a group, if that takes less than `below`."""
         price = self.solutions.price
-        if self.is_late():
-            cost.stuck = True
-            return
         assert ways.level is not None
         best: GroupResult | None = None
         bound = math.inf
         for group, border in self.groups(graph, step):
+            if self.is_late():
+                bound = -math.inf
+                break
             if self.on_progress is not None:
                 self.on_progress(Progress(what=f"fusing {group.name}"))
             self.looked.add(group.name)
@@ -234,7 +259,6 @@ class NetworkSearch:
             bound = min(bound, least)
             if found is not None:
                 best, below = found, price.value(found.totals.energy_pj, found.totals.cycles)[0]
-        self.is_late()
         cost.bound = max(bound, cost.bound)
         if best is None:
             cost.value = max(cost.value, (cost.bound, 0.0))
@@ -252,18 +276,14 @@ class NetworkSearch:
             return self.mapped[einsum.name]
         equal = self.equal.setdefault(self.key(einsum), einsum)
         known = self.mapped.get(equal.name)
-        results = known and carry_over(known.results, self.machine(einsum), equal, einsum)
+        results = known and carry_over(known.results, self.solutions.machine(einsum.operation), equal, einsum)
         found = _UnfusedLayer(results, known.least) if known and results else self._search(einsum)
         self.mapped[einsum.name] = found
         return found
 
     def key(self, einsum: Einsum) -> str:
         """Content of the problem that a layer by itself is."""
-        return content_key(self.machine(einsum), einsum, self.options, self.rules.get(einsum.name))
-
-    def machine(self, einsum: Einsum) -> Architecture:
-        """The levels and units that run a layer."""
-        return self.architecture.for_operation(einsum.operation)
+        return content_key(self.solutions.machine(einsum.operation), einsum, self.options, self.rules.get(einsum.name))
 
     def map_again(self, before: Budget) -> None:
         """Search once more for layers that are not proved by themselves, as long as each has more time than before."""
@@ -288,14 +308,15 @@ class NetworkSearch:
         return found
 
     def _best(self, einsum: Einsum) -> _UnfusedLayer:
-        energy = self.solutions.price.energy > 0
+        energy, budget = self.solutions.price.energy > 0, self.budget()
+        machine, rules = self.solutions.machine(einsum.operation), self.rules.get(einsum.name)
         search = map_with_cache(
-            self.machine(einsum),
+            machine,
             einsum,
             replace(self.options, objective="energy" if energy else "cycles"),
             self.cache,
-            constraints=self.rules.get(einsum.name),
-            budget=self.budget(),
+            constraints=rules,
+            budget=budget,
             workers=self.workers,
         )
         self.spaces.append(search.space)
@@ -303,9 +324,8 @@ class NetworkSearch:
         if proof is None or proof.proved:
             best = search.best
             if energy and best.valid:
-                machine, rules = self.machine(einsum), self.rules.get(einsum.name) or NO_RULES
-                space = MapSpace(encode(machine, einsum), rules.settled(machine, einsum))
-                best = fastest_of_equals(space, best)
+                space = MapSpace(encode(machine, einsum), (rules or NO_RULES).settled(machine, einsum))
+                best = fastest_of_equals(space, best, budget)
             return _UnfusedLayer((best,), None)
         self.solutions.stop = search.stop
         return _UnfusedLayer((search.best,), (proof.bound, 0.0) if energy else (0.0, proof.bound))
@@ -315,8 +335,9 @@ class NetworkSearch:
         from accelsim.search.exact.front import map_front
 
         found = map_front(
-            self.machine(einsum), einsum, constraints=self.rules.get(einsum.name), uneven=self.options.uneven,
-            imperfect=self.options.imperfect, pad=self.options.pad, budget=self.budget(), workers=self.workers,
+            self.solutions.machine(einsum.operation), einsum, constraints=self.rules.get(einsum.name),
+            uneven=self.options.uneven, imperfect=self.options.imperfect, pad=self.options.pad, budget=self.budget(),
+            workers=self.workers,
         )  # fmt: skip
         self.spaces += [each.space for each in (found.ends or (found,))]
         if found.stop == "interrupted":
@@ -324,7 +345,7 @@ class NetworkSearch:
         if found.stop == "exhausted":
             return _UnfusedLayer(found.points, None)
         self.solutions.stop = found.stop
-        limits = layer_limits(self.machine(einsum), einsum)
+        limits = layer_limits(self.solutions.machine(einsum.operation), einsum)
         return _UnfusedLayer(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
 
     def budget(self) -> Budget | None:
@@ -479,14 +500,14 @@ def _best_segments(
         most = max(len(graph.layers) for graph in graphs)
         most = min(most, search.longest or most)
         for size in sorted({min(size, most) for size in (*SIZES, most)}):
-            search.most = most if search.is_late() else size
+            search.most = size
             if fronts:
                 found, bound = least_product(goal, lambda price: _cheapest(search, graphs, price), search.is_late)
             else:
                 found = _cheapest(search, graphs, price)
                 bound = found.bound ** sum(goal.powers)
             several.append(found)
-            if search.most == most:
+            if search.is_late():
                 break
     best = min(several, key=lambda found: goal.value(found.energy_pj, found.cycles))
     value = goal.value(best.energy_pj, best.cycles)

@@ -201,11 +201,11 @@ def _best(space: MapSpace, price: Price, budget: Budget | None) -> PartResult:
     proof = search.certificate
     assert proof is not None  # the exact search proves something always
     least = (proof.bound, 0.0) if price.energy else (0.0, proof.bound)
-    best = fastest_of_equals(space, search.best) if price.energy and proof.proved else search.best
+    best = fastest_of_equals(space, search.best, budget) if price.energy and proof.proved else search.best
     return PartResult((best,), proof.nodes, 0, (), "exhausted" if proof.proved else search.stop, least)
 
 
-def fastest_of_equals(space: MapSpace, best: Result) -> Result:
+def fastest_of_equals(space: MapSpace, best: Result, budget: Budget | None) -> Result:
     """Of all mappings that take no more energy than one of least energy the fastest, where no product is made.
 
     On vector units there are many that differ in nothing but the lanes in use.
@@ -217,7 +217,7 @@ def fastest_of_equals(space: MapSpace, best: Result) -> Result:
     most = Limit("energy", Fraction(best.energy_pj) * (1 + Fraction(1, 10**12)))
     same = MapSpace(space.encoded, replace(space.constraints, limits=(*space.constraints.limits, most)))
     try:
-        search = map_exactly(Spaces.of(same), FASTEST, budget=None, workers=1, on_progress=None, explain=False)
+        search = map_exactly(Spaces.of(same), FASTEST, budget=budget, workers=1, on_progress=None, explain=False)
     except NoValidMappingError:  # rounding
         return best
     return search.best if search.best.energy_pj <= best.energy_pj * (1 + 1e-12) else best
@@ -374,13 +374,17 @@ def inner_energy(
     kept = [each for each in rules.levels if each.level not in {*outer, name}]
     kept += [LevelConstraint(each, temporal=Block(only=frozenset())) for each in outer]
     kept.append(replace(its, keep=its.keep | names, temporal=Block(), sizes=(), words=()))
-    asked = replace(rules, levels=tuple(kept))
+    inside = replace(rules, levels=tuple(kept))
     budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - time.monotonic()))
     try:
-        space = MapSpace(encode(free_outside, einsum), asked)
+        space = MapSpace(encode(free_outside, einsum), inside)
         return max(0.0, _best(space, Price(1.0, 0.0), budget).least[0])
     except NoValidMappingError as error:
         return math.inf if error.proved else 0.0
+    except KeyboardInterrupt:
+        if not asked():
+            raise
+        return 0.0
 
 
 _ROUNDED = 1e-11

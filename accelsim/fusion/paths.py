@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from accelsim.fusion.graph import Graph
@@ -79,40 +79,41 @@ def _orders(graph: Graph, places: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 @dataclass(slots=True)
 class Ways:
-    """All states and steps of a graph, with a fusing level, for groups of a limited number of layers.
+    """All steps of a graph from state to state, with a fusing level, for groups of a limited number of layers.
 
-    `level` is None where no tensor can stay anywhere: then each layer runs by itself.
+    `level` is None where no tensor can stay anywhere: then each layer runs by itself. `stop` is asked while they are
+    listed; TimeoutError is raised if it says so.
     """
 
     architecture: Architecture
     graph: Graph
     level: int | None
     longest: int
-    steps: dict[State, list[tuple[GroupStep, State]]] = field(default_factory=dict)
-    order: list[State] = field(default_factory=list)  # so that each step leads to a later one
+    stop: Callable[[], bool] = bool
     every: list[GroupStep] = field(default_factory=list)  # different steps
-    edges: list[list[tuple[int, int]]] = field(default_factory=list)  # from each state: which step, to which state
-    next: dict[frozenset[int], list[tuple[int, ...]]] = field(default_factory=dict)  # groups that may run after some
+    # from each state, so that each step leads to a later one: which step, to which state
+    edges: list[list[tuple[int, int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         start = State(frozenset(), frozenset(), frozenset())
-        todo, known = [start], {start}
-        for size in range(len(self.graph.layers) + 1):
-            here = [state for state in todo if len(state.done) == size]
-            for state in here:
-                self.order.append(state)
-                self.steps[state] = list(self._from(state))
-                for _, after in self.steps[state]:
-                    if after not in known:
-                        known.add(after)
-                        todo.append(after)
-
-        states = {state: number for number, state in enumerate(self.order)}
-        numbers: dict[GroupStep, int] = {}
-        for state in self.order:
-            pairs = self.steps[state]
-            self.edges.append([(numbers.setdefault(step, len(numbers)), states[after]) for step, after in pairs])
-        self.every = list(numbers)
+        by_size: list[dict[State, None]] = [{start: None}, *({} for _ in self.graph.layers)]
+        groups: dict[frozenset[int], list[tuple[int, ...]]] = {}  # that may run after some layers
+        steps: dict[GroupStep, int] = {}
+        found: dict[State, list[tuple[int, State]]] = {}
+        for several in by_size:
+            for state in several:
+                if self.stop():
+                    raise TimeoutError
+                found[state] = []
+                if state.done not in groups:
+                    groups[state.done] = list(self._groups(state.done))
+                for places in groups[state.done]:
+                    for step, after in self._with_borders(state, places):
+                        by_size[len(after.done)][after] = None
+                        found[state].append((steps.setdefault(step, len(steps)), after))
+        states = {state: number for number, state in enumerate(found)}
+        self.edges = [[(step, states[after]) for step, after in pairs] for pairs in found.values()]
+        self.every = list(steps)
 
     def shortest(self, costs: Sequence[Value]) -> tuple[list[int], Value]:
         """The cheapest way through the graph, given the cost of each step, and its value; none if none has a value."""
@@ -175,13 +176,6 @@ class Ways:
             if any(role in each.keep for each in outer[1:]) or any(name in rules.of(each.name).keep for each in outer):
                 return False
         return self.words(link) <= level.rooms.get("", 0)
-
-    def _from(self, state: State) -> Iterator[tuple[GroupStep, State]]:
-        """All steps from a state."""
-        if state.done not in self.next:
-            self.next[state.done] = list(self._groups(state.done))
-        for places in self.next[state.done]:
-            yield from self._with_borders(state, places)
 
     def _groups(self, done: frozenset[int]) -> Iterator[tuple[int, ...]]:
         """Sets of layers that may run next as a group: all that they read is written, and links join them."""
