@@ -582,6 +582,12 @@ def test_fuse__of_a_machine_without_a_buffer_for_outputs() -> None:
     assert found.totals == found.unfused
 
 
+def test_fuse__of_a_machine_without_a_single_buffer() -> None:
+    found = fuse(load_architecture("cpu_desktop"), whole(ATTENTION.layers), workers=1)
+    assert found.why_not.startswith("no level of cpu_desktop can store an intermediate: L3 has 2 instances")
+    assert found.certificate.value == found.certificate.bound == found.unfused.energy_pj
+
+
 @pytest.mark.parametrize(("size", "objective"), [(14, "edp"), (30, "energy^2*cycles")])
 def test_fuse__products_are_least_over_all_choices_for_all_runs(size: int, objective: str) -> None:
     """Two runs of a graph may take different mappings: neither is better than one price for all."""

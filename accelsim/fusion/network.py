@@ -161,7 +161,7 @@ class NetworkSearch:
 
     def _listed(self, graph: Graph, level: int | None) -> Ways:
         """Ways through a graph for groups of at most so many layers as now; of fewer, where time is up before."""
-        key, most = (id(graph), level), min(self.most, len(graph.layers))
+        key, most = (id(graph), level), 1 if level is None else min(self.most, len(graph.layers))
         known = self.ways.get(key) or Ways(self.architecture, graph, None, 1)
         if known.longest < most or known.level != level:
             with suppress(TimeoutError):
