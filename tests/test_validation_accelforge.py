@@ -12,7 +12,7 @@ EQUAL = ("tpu_v4i|matmuls", "tpu_v4i|three", "snowcat|matvecs", "snowcat|mobilen
 @pytest.mark.parametrize("case", EQUAL)
 def test_references__are_reached(shared, case):
     """EDP of TPU v4i, which both tools prove, and energy of snowcat layer by layer."""
-    asked = [each for each in read_references(shared / USUAL) if each.case.startswith(case)]
+    asked = [each for each in read_references(shared / USUAL) if each["case"].startswith(case)]
     rows = list(compare(asked, shared, 600))
     assert [row["fusion"] for row in rows] == (["fused", "unfused"] if case.startswith("tpu") else ["unfused"])
     assert all(row["gap"] < 1e-10 for row in rows)
@@ -22,7 +22,7 @@ def test_references__are_reached(shared, case):
 @pytest.mark.parametrize("workload", COPIES)
 def test_copies__are_all_that_is_above(shared, workload):
     """Each copy reads its input and writes its output, which AccelForge does not count."""
-    asked = [each for each in read_references(shared / USUAL) if each.workload == workload]
+    asked = [each for each in read_references(shared / USUAL) if each["workload"] == workload]
     (row,) = compare(asked, shared, 600)
     assert row["ratio"] > 1 + SAME
     assert row["why"] == "copies; 1.000000 without"
@@ -30,7 +30,7 @@ def test_copies__are_all_that_is_above(shared, workload):
 
 def test_eyeriss__is_below(shared):
     """AccelForge's order of memories leaves the best mapping out."""
-    asked = [each for each in read_references(shared / USUAL) if each.case.startswith("eyeriss|matmuls")]
+    asked = [each for each in read_references(shared / USUAL) if each["case"].startswith("eyeriss|matmuls")]
     ratios = [row["ratio"] for row in compare(asked, shared, 600)]
     assert max(ratios) < 0.92
 

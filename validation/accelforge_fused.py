@@ -15,16 +15,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from accelsim import cli
 from accelsim.api.asked import Asked
 from accelsim.api.networks import fuse_problem
-from accelsim.api.problem import read_problem
+from accelsim.api.problem import MappingProblem, read_problem
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.energies import EnergyTable
 from accelsim.show.report.gpu import short_percent
 from accelsim.show.table import Column, Piece, Table, heading
 from validation.command import Answer, run_alone
@@ -40,51 +39,29 @@ SAME = 1e-6
 SHARE = 100_000
 """Cycles of ours in one of the machine: each layer ends with a whole one, and AccelForge has fractions of them."""
 SECONDS = 120.0
-LONGEST = {"snowcat": 1, "tpu_v4i|gpt3_175B": 3}
-"""Layers of a group at most, of cases that begin so; AccelForge's figures of snowcat are those of single layers."""
+RATES = ("bandwidth", "read_bandwidth", "write_bandwidth", "network_bandwidth")
+USUALLY = "edp", None, 1.0
+ASKED = {"snowcat": ("energy", 1, 1.0), "tpu_v4i|gpt3_175B": ("energy", 3, 2.5)}
+"""Objective, layers of a group at most, and time, relative to that of others, of cases that begin so.
+
+AccelForge's figures of snowcat are of single layers. On the other one, EDP takes too long; the least energy is fast."""
 MIXTRAL = {"N_HEADS": 8, "N_Q_HEADS_PER_KV_HEAD": 6, "N_EMB_PER_HEAD": 128, "N_HIDDEN_DIMS": 6144, "N_FF_DIMS": 16384}
 MIXTRAL |= {"N_EXPERTS": 8, "N_EXPERTS_PER_TOKEN": 2, "MAX_N_TOKENS": 65536}
 """Sizes of mixtral8x22B (its config.json), which the folder lacks; its layers are those of Qwen3 with experts."""
 COPIES = {"mixtral8x22B": ("Z_per_expert", "FFB"), "llama4_scout": ("Z_per_expert", "RFFB")}
 """Layers that copy, by workload. AccelForge lets them move no words."""
-WHY = dict[str, str]()
-"""Causes of figures above AccelForge's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """What AccelForge finds for a case: the least EDP, or on snowcat the least energy."""
+def read_references(path: Path) -> list[dict[str, Any]]:
+    """Read AccelForge's figures: what of, energy [J] and latency [s]; `case` names all but what is fused."""
 
-    machine: str
-    workload: str
-    parameters: str
-    fusion: str
-    energy_j: float
-    seconds: float
+    def row(_: str, cells: dict[str, str], __: list[str]) -> dict[str, Any]:
+        case, _, fusion = cells[KEY].rpartition("|")
+        machine, workload, parameters = case.split("|")
+        of = {"case": case, "machine": machine, "workload": workload, "parameters": parameters, "fusion": fusion}
+        return {**of, "accelforge_j": float(cells["energy"]), "accelforge_s": float(cells["latency"])}
 
-    @property
-    def case(self) -> str:
-        """Its name without what is fused."""
-        return "|".join((self.machine, self.workload, self.parameters))
-
-    @property
-    def objective(self) -> str:
-        """What was made small."""
-        return "edp" if self.seconds else "energy"
-
-    def ratio(self, energy_j: float, seconds: float) -> float:
-        """Objective of so much energy in such a time over AccelForge's."""
-        return energy_j / self.energy_j * (seconds / self.seconds if self.seconds else 1.0)
-
-
-def read_references(path: Path) -> list[Reference]:
-    """Read AccelForge's figures."""
-
-    def reference(_: str, cells: dict[str, str], __: list[str]) -> Reference:
-        machine, workload, parameters, fusion = cells[KEY].split("|")
-        return Reference(machine, workload, parameters, fusion, float(cells["energy"]), float(cells["latency"]))
-
-    return read_table(path, (KEY, "energy", "latency"), reference)
+    return read_table(path, (KEY, "energy", "latency"), row)
 
 
 def _eyeriss(text: str, levels: Sequence[Mapping[str, Any]]) -> str:
@@ -111,68 +88,61 @@ def _mixtral(folder: Path) -> str:
 
 
 def finer(architecture: Architecture) -> Architecture:
-    """The same machine with a clock that is faster, and as much less that is done in a cycle."""
-    rates = ("bandwidth", "read_bandwidth", "write_bandwidth", "network_bandwidth")
+    """The same machine with a faster clock, of which each cycle does as much less; leakage must be 0."""
     levels = []
     for level in architecture.levels:
-        limits = {name: getattr(level, name) for name in rates}
+        limits = {name: getattr(level, name) for name in RATES}
         levels.append(replace(level, **{name: rate / SHARE for name, rate in limits.items() if rate is not None}))
-    energies = {
-        key: replace(entry, energy_pj=entry.energy_pj / SHARE) if key[2] == "leak" else entry
-        for key, entry in architecture.energy.entries.items()
-    }
     units = [
         replace(unit, operations={name: count * SHARE for name, count in unit.operations.items()})
         for unit in architecture.vector_units
     ]
     compute = replace(architecture.compute, cycles_per_mac=architecture.compute.cycles_per_mac * SHARE)
-    return replace(
-        architecture, levels=tuple(levels), energy=EnergyTable(energies), compute=compute, vector_units=tuple(units),
-        clock_hz=(architecture.clock_hz or 1e9) * SHARE,
-    )  # fmt: skip
+    clock_hz = (architecture.clock_hz or 1e9) * SHARE
+    return replace(architecture, levels=tuple(levels), compute=compute, vector_units=tuple(units), clock_hz=clock_hz)
 
 
-def compare(references: Sequence[Reference], shared: Path, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
+def _problem(row: Mapping[str, Any], folder: Path, costs: Sequence[Mapping[str, Any]]) -> MappingProblem:
+    """AccelForge's files of a case; its templates are read inside its folder."""
+    with tempfile.TemporaryDirectory() as made, contextlib.chdir(folder):
+        machine, workload = folder / "arches" / f"{row['machine']}.yaml", Path(made, f"{row['workload']}.yaml")
+        if row["machine"] == "eyeriss":
+            text, machine = machine.read_text(), Path(made, machine.name)
+            machine.write_text(_eyeriss(text, costs))
+        workload.write_text(_mixtral(folder))
+        found = next((folder / "workloads").rglob(workload.name), workload)
+        params = dict(each.split("=") for each in row["parameters"].split(",") if each)
+        problem = read_problem(str(machine), str(found), params=params)
+    return problem.of(finer(problem.architecture)) if row["machine"] == "tpu_v4i" else problem
+
+
+def compare(references: Sequence[dict[str, Any]], shared: Path, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
     """Rows of references with the least that `accelsim fuse` finds in so many seconds for each case."""
-    folder, costs = shared / FILES, json.loads((shared / COSTS).read_text())["levels_outer_to_inner"]
-    leak_w = {"eyeriss": next(level["leak_power_w_total"] for level in costs if level["kind"] == "Compute")}
-    for case, several in itertools.groupby(references, lambda each: each.case):
-        rows = list(several)
-        one = rows[0]
-        with tempfile.TemporaryDirectory() as made, contextlib.chdir(folder):
-            machine = folder / "arches" / f"{one.machine}.yaml"
-            if one.machine == "eyeriss":
-                text, machine = machine.read_text(), Path(made, machine.name)
-                machine.write_text(_eyeriss(text, costs))
-            workload = Path(made, f"{one.workload}.yaml")
-            workload.write_text(_mixtral(folder))
-            found = next((folder / "workloads").rglob(workload.name), workload)
-            params = dict(each.split("=") for each in one.parameters.split(",") if each)
-            problem = read_problem(str(machine), str(found), params=params)
-        if one.machine == "tpu_v4i":  # whose small layers take tens of cycles
-            problem = problem.of(finer(problem.architecture))
-        longest = next((most for begin, most in LONGEST.items() if case.startswith(begin)), None)
-        asked = Asked(one.objective, "even", "perfect", time_limit=seconds, jobs=1, cache=False)
-        begin = time.process_time()
+    costs = json.loads((shared / COSTS).read_text())["levels_outer_to_inner"]
+    for case, rows in itertools.groupby(references, lambda row: str(row["case"])):
+        objective, longest, more = next((how for begin, how in ASKED.items() if case.startswith(begin)), USUALLY)
+        asked = Asked(objective, "even", "perfect", time_limit=seconds * more, jobs=1, cache=False)
+        several = list(rows)
+        problem, begin = _problem(several[0], shared / FILES, costs), time.process_time()
         network = fuse_problem(problem, asked, longest=longest).found
-        cpu_s, clock_hz = time.process_time() - begin, problem.architecture.clock_hz or 1e9
-        alone_pj = {
-            layer.name: segment.repeat * result.energy_pj
-            for segment in network.segments
-            for layer, result in zip(segment.layers, segment.alone, strict=True)
-        }
-        for row in rows:
-            totals = network.totals if row.fusion == "fused" else network.unfused
-            theirs = replace(row, energy_j=row.energy_j - leak_w.get(row.machine, 0.0) * row.seconds)
-            copies_j = 1e-12 * sum(alone_pj.get(name, 0.0) for name in COPIES.get(row.workload, ()))
-            energy_j, took = totals.energy_pj * 1e-12, totals.cycles / clock_hz
-            ratio, rest = theirs.ratio(energy_j, took), theirs.ratio(energy_j - copies_j, took)
-            why = f"copies; {rest:.6f} without" if ratio > 1 + SAME and rest <= 1 + SAME else ""
-            yield {
-                "machine": row.machine, "workload": row.workload, "parameters": row.parameters, "fusion": row.fusion,
-                "objective": row.objective, "accelforge_j": theirs.energy_j, "accelforge_s": row.seconds,
-                "accelsim_j": energy_j, "accelsim_s": took, "ratio": ratio, "gap": network.certificate.gap,
-                "cpu_s": cpu_s, "why": why or WHY.get(f"{case}|{row.fusion}", ""),
+        cpu_s = time.process_time() - begin
+        for row in several:
+            totals = network.totals if row["fusion"] == "fused" else network.unfused
+            leak_w = costs[-1]["leak_power_w_total"] if row["machine"] == "eyeriss" else 0.0  # of the MACs
+            theirs_j, theirs_s = row["accelforge_j"] - leak_w * row["accelforge_s"], row["accelforge_s"]
+            energy_j, took = totals.energy_pj * 1e-12, totals.cycles / (problem.architecture.clock_hz or 1e9)
+            copies_pj = sum(
+                segment.repeat * result.energy_pj
+                for segment in network.segments
+                for layer, result in zip(segment.layers, segment.alone, strict=True)
+                if layer.name in COPIES.get(row["workload"], ())
+            )
+            ratio = energy_j / theirs_j * (took / theirs_s if theirs_s else 1.0)
+            rest = ratio * (1 - copies_pj / totals.energy_pj)
+            yield row | {
+                "objective": objective, "accelforge_j": theirs_j, "accelsim_j": energy_j, "accelsim_s": took,
+                "ratio": ratio, "gap": network.certificate.gap, "cpu_s": cpu_s,
+                "why": f"copies; {rest:.6f} without" if rest <= 1 + SAME < ratio else "",
             }  # fmt: skip
 
 
@@ -215,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def answer(parsed: argparse.Namespace) -> Answer:
         path = reference_paths((), USUAL)[0].resolve()
-        asked = [each for each in read_references(path) if any(part in each.case for part in parsed.cases or [""])]
+        asked = [each for each in read_references(path) if any(part in each["case"] for part in parsed.cases or [""])]
         rows = list(compare(asked, path.parents[2], parsed.time_limit))
         return Answer({"references": rows}, lambda: report(rows, parsed.time_limit))
 
