@@ -25,7 +25,7 @@ def test_copies__are_all_that_is_above(shared, workload):
     asked = [each for each in read_references(shared / USUAL) if each["workload"] == workload]
     (row,) = compare(asked, shared, 600)
     assert row["ratio"] > 1 + SAME
-    assert row["why"] == "copies; 1.000000 without"
+    assert row["why"] == "copies; ratio 1.000000 without"
 
 
 def test_eyeriss__is_below(shared):
