@@ -71,7 +71,7 @@ bench-cpu: $(INSTALLED)  ## predicted time of matrix products on this CPU, besid
 validate: $(INSTALLED)  ## compare with other tools and published chips
 	@$(BIN)/python -m validation
 
-reports: $(INSTALLED)  ## write the reports in validation/reports anew (seven minutes)
+reports: $(INSTALLED)  ## write the reports in validation/reports anew (half an hour)
 	@$(BIN)/python -m validation --reports
 
 clean:  ## remove what the other targets made
