@@ -373,7 +373,7 @@ def test_fuse__late_in_large_groups_has_the_best_of_small_ones(network, monkeypa
     assert found.certificate.bound <= sure.certificate.value
 
 
-def test_map__fuses_a_network_as_fuse_does(network, capsys):
+def test_map__fuses_a_network_as_fuse_does(network, tmp_path, capsys):
     arguments = [
         "two_level",
         str(network),
@@ -389,6 +389,12 @@ def test_map__fuses_a_network_as_fuse_does(network, capsys):
     mapped = json.loads(capsys.readouterr().out)
     assert main(["fuse", *arguments]) == 0
     assert mapped["fusion"] == json.loads(capsys.readouterr().out)["fusion"]
+    for command in (["map", "--fuse"], ["fuse"]):
+        page, tree = (str(tmp_path / command[0] / name) for name in ("page.html", "tree.svg"))
+        assert main([*command, *arguments, "--html", page, "--plot", tree]) == 0
+    capsys.readouterr()
+    for name in ("page.html", "tree.svg"):
+        assert (tmp_path / "map" / name).read_bytes() == (tmp_path / "fuse" / name).read_bytes()
     for more, what in (
         (["--pareto"], "--pareto"),
         (["--top", "3"], "--top"),
