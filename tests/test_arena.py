@@ -79,6 +79,13 @@ def test_problems__are_sixty_in_three_spaces_and_proved_where_they_say():
     assert all(row["bound"] == pytest.approx(row["value"], rel=1e-10) for row in OPTIMA if row["proved"])
 
 
+def test_make__writes_the_problems_that_are_there(monkeypatch):
+    """Also of machines whose units have an energy for each operand width: the arena has one for all."""
+    monkeypatch.syspath_prepend(REPOSITORY / "arena")
+    written = json.loads((REPOSITORY / "arena" / "problems.json").read_text())
+    assert import_module("make").problems_json() == written
+
+
 def test_optima__of_larger_spaces_are_no_worse():
     for problem in ARENA.problems:
         even, uneven = (BY_KEY[problem, space]["value"] for space in ("even", "uneven"))

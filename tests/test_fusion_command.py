@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,6 +62,14 @@ def test_fuse__prints_what_is_fused_and_how(network, capsys):
     assert "for N" not in text
     assert "BUF stores Outputs of soft_max for context: 32 words, 64 B\n" in text
     assert "writes Outputs to DRAM\n" in text
+
+
+def test_fuse__off_chip_words_that_are_gone_have_no_factor(network, capsys):
+    """All fits into 4 KiB: `soft_max` reads and writes nothing outside."""
+    assert main(["fuse", "two_level", network, "--set", "buffer=4 KiB"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^soft_max +1 +on chip .* 0 +none\n.*\n +gain +[\d.]+x +1x +-$", text, re.MULTILINE)
+    assert "inf" not in text
 
 
 def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
@@ -373,7 +382,7 @@ def test_fuse__late_in_large_groups_has_the_best_of_small_ones(network, monkeypa
     assert found.certificate.bound <= sure.certificate.value
 
 
-def test_map__fuses_a_network_as_fuse_does(network, capsys):
+def test_map__fuses_a_network_as_fuse_does(network, tmp_path, capsys):
     arguments = [
         "two_level",
         str(network),
@@ -389,6 +398,12 @@ def test_map__fuses_a_network_as_fuse_does(network, capsys):
     mapped = json.loads(capsys.readouterr().out)
     assert main(["fuse", *arguments]) == 0
     assert mapped["fusion"] == json.loads(capsys.readouterr().out)["fusion"]
+    for command in (["map", "--fuse"], ["fuse"]):
+        page, tree = (str(tmp_path / command[0] / name) for name in ("page.html", "tree.svg"))
+        assert main([*command, *arguments, "--html", page, "--plot", tree]) == 0
+    capsys.readouterr()
+    for name in ("page.html", "tree.svg"):
+        assert (tmp_path / "map" / name).read_bytes() == (tmp_path / "fuse" / name).read_bytes()
     for more, what in (
         (["--pareto"], "--pareto"),
         (["--top", "3"], "--top"),

@@ -284,6 +284,17 @@ def plain(architecture):
     return replace(architecture, levels=levels, compute=compute, energy=EnergyTable(entries), sized={})
 
 
+@pytest.mark.parametrize(("kept", "code", "said"), [("[]", 2, "DRAM keeps all tensors, and"), ("[Inputs]", 0, "")])
+def test_export__of_loops_apart_that_one_memory_keeps_is_refused(kept, code, said, tmp_path, run):
+    """A buffer that keeps nothing is no memory there, and the outermost one has its loops in one place."""
+    path, layer = tmp_path / "mapping.yaml", tmp_path / "layer.yaml"
+    inner = f"{{level: BUF, keep: [], temporal: [P=8, K=4]}}, {{level: BUF, keep: {kept}, temporal: [R=3]}}"
+    path.write_text(f"mapping: {{levels: [{{level: DRAM, temporal: [K=4]}}, {inner}]}}")
+    layer.write_text("workload: {name: a, layers: [{name: a, conv: {K: 16, C: 1, P: 8, Q: 1, R: 3, S: 1}}]}")
+    found, _, err = run("export", "zigzag", "two_level", layer, path, "-o", tmp_path / "out")
+    assert (found, said in err) == (code, True), err
+
+
 def test_export__comes_back_to_equal_figures(tmp_path, run):
     """The optimum of a shipped machine and layer, whose network costs nothing here."""
     assert run("map", "two_level", "gemm", "--mapspace", "even", "--factors", "perfect", "-o", tmp_path / "run")[0] == 0

@@ -28,7 +28,7 @@ from accelsim.search.stopping import Progress
 from accelsim.show.report import count, energy, gap_text, percent, share, tensor_colours
 from accelsim.show.report.explain import checks_report, verdict_line
 from accelsim.show.report.headline import headline
-from accelsim.show.report.mapping import letters, result_report, split_bar
+from accelsim.show.report.mapping import layers_report, letters, result_report, split_bar
 from accelsim.show.report.network import network_report
 from accelsim.show.report.progress import done, search_progress
 from accelsim.show.report.search import front_report, ranked_report, search_report
@@ -455,3 +455,9 @@ def test_percent_and_share__say_100_only_of_the_whole(part):
 def test_letters_and_colours__every_tensor_has_one(names):
     assert len(set(letters(names).values())) == len(names)
     assert set(tensor_colours(names, names[0])) == set(names)
+
+
+def test_layers_of_two_results__have_no_factor_of_what_costs_nothing():
+    row = {"layer": "conv", "energy_pj_a": 0.0, "energy_pj_b": 2.0, "cycles_a": 4, "cycles_b": 6}
+    *_, table = layers_report(("before", "now"), [row])
+    assert [column.cell(row) for column in table.columns if column.head == "b / a"] == ["-", "1.5x"]

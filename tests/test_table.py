@@ -16,8 +16,9 @@ from rich.console import Console
 
 from accelsim.cli.main import main
 from accelsim.show.html import table as page_table
+from accelsim.show.html import written as page_written
 from accelsim.show.report.mapping import result_report
-from accelsim.show.table import Column, Table, csv_files, print_parts, to_csv
+from accelsim.show.table import Column, Table, Tree, csv_files, print_parts, to_csv
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r", exclude_categories=("Cc", "Cs", "Zl", "Zp")))
 ROWS = st.lists(
@@ -83,6 +84,31 @@ def test_text_and_page__have_a_line_for_each_row_shown(values, most):
     assert printed(made).split()[3:] == shown
     assert page_table("t", made).count("<tr>") == len(shown) + 1
     assert len(read(to_csv(made.rows))) == len(values)
+
+
+def test_page__numbers_stand_to_the_right_also_those_that_are_made_of_the_whole_row():
+    columns = (Column("name", "name"), Column("twice", lambda row: f"{2 * row['n']}x"), Column("why", "why", left=True))
+    page = page_table("t", Table("t", columns, [{"name": "a", "n": 3, "why": "so"}]))
+    assert '<td class="name">a</td><td class="number">6x</td><td class="text">so</td>' in page
+
+
+def test_tree__long_lines_go_on_below_their_text():
+    lines = (
+        "for M in [0:2)",
+        "  GLB stores Outputs of scores for soft_max",
+        "   1  4 x H 1, M 4; fetches Inputs, Weights",
+    )
+    tree = Tree("\n".join(lines))
+    console = Console(file=io.StringIO(), width=30)
+    print_parts(console, [tree])
+    assert console.file.getvalue() == (
+        "for M in [0:2)\n"
+        "  GLB stores Outputs of scores\n"
+        "      for soft_max\n"
+        "   1  4 x H 1, M 4; fetches\n"
+        "      Inputs, Weights\n"
+    )
+    assert page_written([tree]) == f"<pre>{tree}</pre>"
 
 
 def test_text__says_once_what_rows_have_in_common():

@@ -29,7 +29,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network; several architectures, values, constraints or objectives as rows."""
     several = bool((variants := _variants(arguments))[1:])
     if arguments.fuse:
-        names = ("layer", "pareto", "sensitivity", "layout", "html", "sample", "require", "memory_limit", "plot")
+        names = ("layer", "pareto", "sensitivity", "layout", "sample", "require", "memory_limit")
         refused = [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name)]
         if several or refused or arguments.top != 1:
             what = (refused or ["several values" if several else "--top"])[0]
@@ -38,7 +38,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     if several:
         return _map_several(variants, arguments)
     if arguments.plot:
-        arguments.parser.error("argument --plot: draws several values, such as --set glb=64KiB,128KiB")
+        arguments.parser.error("argument --plot: draws several values, such as --set glb=64KiB,128KiB, or --fuse")
     if is_gpu(arguments.arch) and not arguments.more:
         from accelsim.cli.gpus import map_on_gpu
 
@@ -200,7 +200,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     """Find the groups of layers to fuse, and print them with their gain."""
     from accelsim.api.networks import fuse_problem
 
-    given = {"chain": None, "longest": None, "kind": "", **vars(arguments), "layer": None}  # `map --fuse` has no chain
+    given = {"chain": None, "longest": None, "kind": "tree", **vars(arguments), "layer": None}  # first those of `fuse`
     for file in filter(None, (given["html"], given["plot"])):
         refuse_file(file, "fusion.svg")
     problem = spec.read(argparse.Namespace(**given))

@@ -73,15 +73,16 @@ def export_zigzag(architecture: Architecture, einsum: Einsum, mapping: Mapping) 
     machine = _machine(architecture, padded, mapping, busy)
     texts[HARDWARE] = yaml_text(machine)
     wanted = _inside(mapping, padded)
-    loops = [(loop.dim, loop.bound) for loop in reversed(temporal)]
     spatial = {dim: [(loop.dim, loop.bound) for loop in each] for dim, (_, each) in spread.items()}
-    nest = ZigZagNest(padded, loops, spatial, wanted)
+    nest = ZigZagNest(padded, [(loop.dim, loop.bound) for loop in reversed(temporal)], spatial, wanted)
     if not _found(nest, texts[HARDWARE]):
         texts[HARDWARE] = yaml_text(_apart(machine, nest, wanted))
         notes.append("each tensor has memories of its own, of the size of its tiles, so that ZigZag finds these")
     read = convert([parse(text, name) for name, text in texts.items()])
     if read.mapping is None:
         why = read.notes[-1].why if read.notes else "it has no loops"
+        if temporal and len(machine["memories"]) == 1:
+            why = f"{architecture.levels[0].name} keeps all tensors, and loops over one dimension stand apart"
         raise AccelsimError(f"ZigZag has no form for the mapping: {why}")
     theirs = evaluate(*read.loaded())
     for what, a, b in (("pJ", theirs.energy_pj, ours.energy_pj), ("cycles", theirs.cycles, ours.cycles)):
@@ -205,11 +206,8 @@ def _found(nest: ZigZagNest, hardware: str) -> bool:
 def _apart(machine: Json, nest: ZigZagNest, wanted: StringMap[tuple[str, str], int]) -> Json:
     """The machine with memories of one operand each, of which all but the outermost are as large as the tiles."""
     memories, start = dict[str, Json](), dict[str, int]()
-    names = list(machine["memories"])
-    for name, memory in machine["memories"].items():
-        if name == names[-1]:
-            memories[name] = memory
-            continue
+    *inner, outermost = machine["memories"].items()
+    for name, memory in inner:
         for operand in memory["operands"]:
             level = name.removesuffix(f"_{operand}")
             at = wanted[name if (name, operand) in wanted else level, operand]
@@ -218,7 +216,7 @@ def _apart(machine: Json, nest: ZigZagNest, wanted: StringMap[tuple[str, str], i
             used = ([way for way in port["allocation"] if way.startswith(f"{operand},")] for port in memory["ports"])
             ports = [{**port, "allocation": ways} for port, ways in zip(memory["ports"], used, strict=True)]
             memories[f"{level}_{operand}"] = {**memory, "size": math.ceil(bits), "operands": [operand], "ports": ports}
-    return {**machine, "memories": memories}
+    return {**machine, "memories": memories | dict([outermost])}
 
 
 def _unsaid(architecture: Architecture, einsum: Einsum) -> list[str]:

@@ -162,6 +162,8 @@ class ZigZagNest:
                 at = inside
                 written.append({"level": level["name"], "keep": keep, "temporal": [], "x": [], "y": []})
         _add(written, self.temporal[:at])
+        if len(written) > len(levels) == 1:
+            return None
         for node in [node for node in written if node["level"] == levels[0]["name"]][1:]:  # which has one place
             node["level"] = levels[1]["name"]
         for array_dim, loops in self.spatial.items():

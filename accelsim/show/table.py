@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -57,6 +58,10 @@ class Column:
     wide: bool = False
     unbroken: bool = False
     once: bool = False
+
+    def to_left(self, at: int) -> bool:
+        """Whether its cells stand to the left, where it is column `at` of a table."""
+        return self.fold or (at == 0 if self.left is None else self.left)
 
     def cell(self, row: Row) -> str | Text:
         """What people read in a row."""
@@ -113,6 +118,19 @@ class _Breakable(Text):
                 begin += width
                 offsets.append(begin)
         return self.divide(offsets)
+
+
+class Tree(str):
+    """Lines of a tree, numbered or not."""
+
+    def wrapped(self, width: int) -> str:
+        """The tree with lines that are so long at most: what does not fit stands further in, below the text."""
+        found = list[str]()
+        for line in self.splitlines():
+            before = re.sub(r"^( *\d+  | *).*", r"\1", line)
+            hang = " " * min(len(before) + 4 * (not before.strip()), width // 2)
+            found += textwrap.wrap(line, width, subsequent_indent=hang, break_on_hyphens=False)
+        return "\n".join(found)
 
 
 def bold(text: str) -> Text:
@@ -191,6 +209,8 @@ def print_parts(console: Console, parts: Iterable[Piece]) -> None:
     for part in parts:
         if isinstance(part, Table):
             _print(console, part)
+        elif isinstance(part, Tree):
+            console.print(part.wrapped(console.width))
         else:
             console.print(part, soft_wrap=isinstance(part, Text) and part.overflow == "ignore")
 
@@ -230,9 +250,8 @@ def rich_table(columns: Sequence[Column]) -> RichTable:
     """
     made = RichTable(box=_RULED, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     for at, column in enumerate(columns):
-        left = column.fold or (at == 0 if column.left is None else column.left)
         whole = column.unbroken or (at > 0 and not column.fold)
-        made.add_column(column.head, justify="left" if left else "right", no_wrap=whole, overflow="fold")
+        made.add_column(column.head, justify="left" if column.to_left(at) else "right", no_wrap=whole, overflow="fold")
     return made
 
 

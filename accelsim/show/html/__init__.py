@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from rich.text import Text
 
 from accelsim.fusion.result import FusedNetwork
 from accelsim.inputs.architecture import Architecture
@@ -45,7 +44,7 @@ from accelsim.show.report.search import spread_report as report_on_spread
 from accelsim.show.report.tables import COSTS, designs_table, sweep_lines
 from accelsim.show.report.tables import said as in_words
 from accelsim.show.report.verdicts import question, verdict
-from accelsim.show.table import Column, Piece, Row, Table
+from accelsim.show.table import Column, Piece, Row, Table, Tree
 
 _LONG_NAME = 16
 """Letters of a name that may not fit into a line on a phone."""
@@ -119,7 +118,8 @@ def table(caption: str, shown: Table) -> str:
     rows = (shown.rows if shown.shown is None else shown.shown)[: shown.most]
     below = (each for each in shown.below if isinstance(each, Mapping))
     body, foot = (
-        "".join(f"<tr>{''.join(_cell(c, row) for c in shown.columns)}</tr>" for row in of) for of in (rows, below)
+        "".join(f"<tr>{''.join(_cell(*each, row) for each in enumerate(shown.columns))}</tr>" for row in of)
+        for of in (rows, below)
     )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="sortable">'
@@ -127,11 +127,11 @@ def table(caption: str, shown: Table) -> str:
     )
 
 
-def _cell(column: Column, row: Row) -> str:
+def _cell(at: int, column: Column, row: Row) -> str:
     raw = row.get(column.value) if isinstance(column.value, str) else None
-    text = ' class="long"' if column.fold else ""
-    kind = f' class="number" data-value="{raw!r}"' if isinstance(raw, int | float) else text
-    return f"<td{kind}>{said(str(column.cell(row))).replace(chr(10), '<br>')}</td>"
+    value = f' data-value="{raw!r}"' if isinstance(raw, int | float) else ""
+    kind = "number" if value or not column.to_left(at) else "long" if column.fold else "text" if at else "name"
+    return f'<td class="{kind}"{value}>{said(str(column.cell(row))).replace(chr(10), "<br>")}</td>'
 
 
 def written(parts: Iterable[Piece]) -> str:
@@ -142,9 +142,8 @@ def written(parts: Iterable[Piece]) -> str:
             if part.columns:
                 found.append(table(": ".join(filter(None, (part.title or part.name, part.note))), part))
         elif text := str(part).strip():
-            tree = isinstance(part, Text) and part.overflow == "ellipsis"
-            tag = "h3" if str(part).startswith("\n") else "pre" if tree else "p"
-            line = f"<{tag}>{said(text)}</{tag}>"
+            tag = "h3" if str(part).startswith("\n") else "pre" if isinstance(part, Tree) else "p"
+            line = f"<{tag}>{said(text.replace('  ', ': ', 1) if tag == 'h3' else text)}</{tag}>"
             fact = _FACT.fullmatch(str(part))
             found.append(f'<p class="fact"><b>{fact[1]}</b> <span>{said(fact[2])}</span></p>' if fact else line)
     return "".join(found)
@@ -316,15 +315,10 @@ def spread_report(spread: Spread, architecture: Architecture, einsum: Einsum) ->
     """
     edges, shown = energy_edges(spread), chosen(spread, DRAWN)
     counts = np.bincount(bin_of(spread.sample.energy_pj, edges), minlength=len(edges) - 1)
-    histogram = {
-        "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
-        "counts": counts.tolist(),
-        "of": len(spread.sample),
-        "marks": [
-            [f"lowest{_known(spread.range_of('energy').lowest_proved)}", rounded(spread.best.energy_pj)],
-            ["median", rounded(spread.sample.quantile("energy", 0.5).value)],
-        ],
-    }
+    lowest = [f"lowest{_known(spread.range_of('energy').lowest_proved)}", rounded(spread.best.energy_pj)]
+    marks = [lowest, ["median", rounded(spread.sample.quantile("energy", 0.5).value)]]
+    histogram: dict[str, Any] = {"edges": [rounded(10.0**edge, 8) for edge in edges.tolist()]}
+    histogram |= {"counts": counts.tolist(), "of": len(spread.sample), "marks": marks}
     data = _data(shown, architecture, einsum, edges, histogram=histogram)
     data["complete_front"] = spread.front.stop == "exhausted" and len(data["mappings"]) >= len(spread.front.points)
     title = f"All mappings of {einsum.name} on {architecture.name}"
@@ -341,9 +335,9 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
     charts = section("zeros", "Sparsity", written(zeros)) if zeros else ""
     charts += _explorer(spread=False, many=len(shown) > 1) + _machine(architecture, search.best)
     figures = [*headline(search.best, architecture, einsum, search), *ranked_report(search)]
-    title = f"{einsum.name} on {architecture.name}"
     asked = question(search.objective, search.space).capitalize()
     lead = f"{asked}: {verdict(search)}. It uses {energy(search.best.energy_pj)}."
+    title = f"{einsum.name} on {architecture.name}"
     return page(title, lead, _sections(figures, charts), _data(shown, architecture, einsum))
 
 
@@ -357,8 +351,7 @@ def front_report(front: FrontResult, architecture: Architecture, einsum: Einsum)
     data = _data(shown, architecture, einsum, front=f"{', '.join(columns[:-1])} and {columns[-1]}")
     data["complete_front"] = front.stop == "exhausted" and len(data["mappings"]) == len(front.points)
     listed = [replace(part, most=len(part.rows)) for part in report_on_front(front) if isinstance(part, Table)]
-    kind = front.space.kind
-    proved = f"complete (proved) among {kind} mappings" if front.stop == "exhausted" else "incomplete"
+    proved = f"complete (proved) among {front.space.kind} mappings" if front.stop == "exhausted" else "incomplete"
     lead = f"{len(front.points):,} mappings, compared in {data['front']}: {proved}."
     charts = _explorer(spread=False) + _machine(architecture, least)
     return page(f"Pareto front of {einsum.name} on {architecture.name}", lead, _sections(listed, charts), data)
@@ -463,9 +456,7 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
 
 def _design(row: Mapping[str, Any], varied: Mapping[str, Sequence[str]], costs: Sequence[str]) -> list[Any]:
     """Number, status, place of each parameter among its values, and costs; of a pruned design bounds."""
-    places = [
-        next(i for i, text in enumerate(values) if same_value(row[name], text)) for name, values in varied.items()
-    ]
+    places = [[same_value(row[name], text) for text in values].index(True) for name, values in varied.items()]
     status = "front" if row["front"] else row["status"]
     names = [f"bound_{name}" if status == "pruned" and f"bound_{name}" in row else name for name in costs]
     return [row["design"], status, places, [None if row[n] is None else rounded(row[n], 9) for n in names]]

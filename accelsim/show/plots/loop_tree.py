@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import accumulate
 
 from matplotlib.axes import Axes
@@ -79,10 +80,9 @@ def _draw_tree(
     costs = f"{how}, {energy(now)} instead of {energy(alone)} ({times(ratio(alone, now))})"
     letters = int(style.letters_over(ax, size) / AXES_SHARE)
     room = int(letters / _BOLD)
-    title = f"{textwrap.shorten(tree.group.name, max(9, room - len(costs) - 4), placeholder=' …')}: {costs}"
-    ax.text(
-        0, top + 0.6, textwrap.shorten(title, room, placeholder=" …"), fontsize=size, va="center", fontweight="bold"
-    )
+    shorten = partial(textwrap.shorten, placeholder=" …")
+    title = shorten(f"{shorten(tree.group.name, max(9, room - len(costs) - 4))}: {costs}", room)
+    ax.text(0, top + 0.6, title, fontsize=size, va="center", fontweight="bold")
     begin, end = _MARGIN + _INDENT * (len(loops) + 0.5), 1 - _MARGIN - _INDENT * (len(loops) + 0.5)
     edges = [begin + (end - begin) * at / len(names) for at in range(len(names) + 1)]
     y, bottom = top + 1.2, top + _lines(tree, leaves) - 0.6
@@ -93,7 +93,7 @@ def _draw_tree(
         if depth < len(loops):
             left, low = _MARGIN + _INDENT * depth, bottom - 0.2 * depth
             ax.add_patch(Rectangle((left, y), 1 - 2 * left, low - y, facecolor="none", edgecolor=DARK))
-            text = textwrap.shorten(loop_line(tree, loops[depth]), letters - 6, placeholder=" …")
+            text = shorten(loop_line(tree, loops[depth]), letters - 6)
             ax.text(left + 0.008, y + 0.6, text, fontsize=size, va="center")
             y += 1.2
     for (name, tile), left, right in zip(leaves, edges, edges[1:], strict=False):

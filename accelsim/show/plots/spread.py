@@ -142,11 +142,8 @@ def best_median_worst(spread: Spread) -> dict[str, Result]:
     """The best and the worst mapping, or those known, and one of the median energy, for `plot_stacks`."""
     sample, found = spread.sample, spread.range_of("energy")
     median = sample.nearest("energy", sample.quantile("energy", 0.5).value)
-    return {
-        "best" if found.lowest_proved else "best known": spread.best,
-        "median": sample.result(median),
-        "worst known": found.highest_mapping,
-    }
+    best = "best" if found.lowest_proved else "best known"
+    return {best: spread.best, "median": sample.result(median), "worst known": found.highest_mapping}
 
 
 def within_table(spread: Spread, points: int = 200) -> list[dict[str, Any]]:

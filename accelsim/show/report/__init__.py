@@ -69,13 +69,15 @@ def share(part: float) -> str:
     return "<0.1 %" if part < 0.0005 else f"{100 * part:.1f} %"
 
 
-def times(factor: float) -> str:
-    """Factor for people.
+def times(factor: float, digits: int = 3) -> str:
+    """Factor for people, to so many digits; none is that over nothing.
 
-    >>> times(14.0), times(10.5)
-    ('14x', '10.5x')
+    >>> times(14.0), times(10.5), times(1.23456, 4), times(math.inf)
+    ('14x', '10.5x', '1.235x', '-')
     """
-    return f"{factor:.3g}x" if factor < 1000 else f"{factor:,.0f}x"
+    if factor == math.inf:
+        return "-"
+    return f"{factor:.{digits}g}x" if factor < 1000 else f"{factor:,.0f}x"
 
 
 def change(share: float) -> str:

@@ -51,9 +51,8 @@ def kept_tensors(found: GroupResult) -> list[Kept]:
             again = [loop.dim for loop in tiling.loops if has_halo(dims[loop.dim], loop.steps, written)]
             stays = [dim for dim in again if dim in tiling.retain[written]]
             depth, room = _outside(tiling.loops, stays), found.rooms[written]
-            halo = [f"retained along {listed(sorted(stays))} ({_size(found, room.between, layer.output.bits)})"] * bool(
-                stays
-            )
+            size = _size(found, room.between, layer.output.bits)
+            halo = [f"retained along {listed(sorted(stays))} ({size})"] * bool(stays)
             halo += [f"recomputed along {listed(sorted(set(again) - set(stays)))}"] * (len(stays) < len(again))
             use = f" for {listed(group.layers[reader].name for reader in readers)}"
             several.append(_kept(found, output, depth, readers, room.live, use, ", ".join(halo)))

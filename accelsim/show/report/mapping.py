@@ -445,7 +445,7 @@ def differences_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Pi
 
         text = kind == "loops"
         sides = [Column(side, partial(_figure, side=side), left=text, fold=text) for side in "ab"]
-        over = [] if text else [Column("b / a", "ratio", lambda ratio: "" if ratio == 1 else f"{ratio:.4g}x")]
+        over = [] if text else [Column("b / a", "ratio", lambda ratio: "" if ratio == 1 else times(ratio, 4))]
         columns = (Column(kind, "what", lambda what: _TOTALS.get(what, what), unbroken=True), *sides, *over)
         yield Table(kind, columns, [row for row in rows if row["kind"] == kind], title, shown=mine)
     yield f"\n{sum(not row['differs'] for row in rows)} of {len(rows)} figures are equal."
@@ -477,7 +477,7 @@ def layers_report(names: Sequence[str], rows: Sequence[Row]) -> Iterator[Piece]:
     """Layers of two results beside each other, those whose energies differ most first."""
 
     def over(key: str) -> Column:
-        return Column("b / a", lambda row: row[f"{key}_b"] / row[f"{key}_a"], "{:.4g}x".format)
+        return Column("b / a", lambda row: times(ratio(row[f"{key}_b"], row[f"{key}_a"]), 4))
 
     costs = [Column(f"energy {side}", f"energy_pj_{side}", lambda pj: energy(pj, 5)) for side in "ab"]
     cycles = [Column(f"cycles {side}", f"cycles_{side}", count) for side in "ab"]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
-
-from rich.text import Text
 
 from accelsim.designs.soc import Assigned, layer_rows
 from accelsim.fusion.result import FusedNetwork, Segment, sum_totals
@@ -24,7 +21,7 @@ from accelsim.show.report.headline import left_out_line, other_operations, wider
 from accelsim.show.report.loop_tree import loop_tree_table, tree_lines
 from accelsim.show.report.mapping import nest_line
 from accelsim.show.report.verdicts import above, common_space, known, mappings_of, proved, question, widest_proved
-from accelsim.show.table import Column, Piece, Row, Table, bold, dim, heading
+from accelsim.show.table import Column, Piece, Row, Table, Tree, bold, dim, heading
 
 _FIRST, _LEAST = 5, 0.0005
 """Layers that are named as the first to look at, each with at least so much of the total above its limit."""
@@ -105,11 +102,10 @@ def _other_operations(outcomes: Sequence[LayerOutcome], totals: Mapping[str, Any
     found = [(o.einsum, o.search.best) for o in outcomes if o.search and o.einsum.operation != OPERATIONS[0]]
     if not found:
         return
-    cycles, pj = (sum(e.repeat * getattr(best, name) for e, best in found) for name in ("cycles", "energy_pj"))
-    shares = (
-        f"{share(cycles / totals['cycles'])} of the cycles and {share(ratio(pj, totals['energy_pj']))} of the energy"
-    )
-    yield f"{other_operations([einsum for einsum, _ in found])}: {shares}; each point counts as a MAC"
+    sums = {name: sum(e.repeat * getattr(best, name) for e, best in found) for name in ("cycles", "energy_pj")}
+    cycles, pj = (share(ratio(value, totals[name])) for name, value in sums.items())
+    of_all = f"{cycles} of the cycles and {pj} of the energy"
+    yield f"{other_operations([einsum for einsum, _ in found])}: {of_all}; each point counts as a MAC"
 
 
 def _zeros(rows: Sequence[Row], totals: Mapping[str, Any]) -> Iterator[Piece]:
@@ -149,9 +145,8 @@ def _total_lines(totals: Mapping[str, Any]) -> list[str]:
     if totals["run_time_s"] is not None:
         lines.append(f"{format_si(totals['run_time_s'], 's', 4)} a run")
     if totals["yields_per_s"] is not None:
-        rate = totals["yields_per_s"]
-        lines.append(f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}")
-        lines[-1] += f" {totals['yields']} a second"
+        rate = f"{totals['yields_per_s']:{',.0f' if totals['yields_per_s'] >= 1000 else '.4g'}}"
+        lines.append(f"{rate} {totals['yields']} a second")
     if totals["energy_pj_per_yield"] is not None:
         lines.append(f"{energy(totals['energy_pj_per_yield'])} a {totals['yields'].removesuffix('s')}")
     return [lines[0], *filter(None, ["; ".join(lines[1:])])]
@@ -170,8 +165,7 @@ def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Piece]:
         return
 
     def factor(row: Row) -> str:
-        part, above = row[f"{what}_share"], row[key]
-        return times(part / (part - above) if part > above else math.inf)
+        return times(ratio(row[f"{what}_share"], max(0.0, row[f"{what}_share"] - row[key])))
 
     columns = (
         Column("layer", "layer", fold=True), Column(f"% of {what}", f"{what}_share", share),
@@ -318,7 +312,7 @@ def _group(segment: Segment) -> Iterator[Piece]:
     name = found.group.name + (f" (+{len(segment.alike)})" if segment.alike else "")
     steps = f"{found.tiling.steps:,} step{'' if found.tiling.steps == 1 else 's'} at {found.tiling.level}"
     yield heading(name, steps if len(segment.layers) > 1 else f"whole tensors in {found.tiling.level}")
-    yield Text("\n".join(tree_lines(found)), no_wrap=True, overflow="ellipsis")
+    yield Tree("\n".join(tree_lines(found)))
     yield Table("loop_tree", (), loop_tree_table(found), shown=[])
     rows = [
         {

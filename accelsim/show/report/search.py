@@ -427,11 +427,8 @@ def _figure(head: str, key: str) -> Column:
 
 _MIDDLE = ("median", "median"), ("mean", "mean")
 _HEADS = ("smallest", "lowest"), ("1 %", "p01"), *_MIDDLE, ("99 %", "p99"), ("largest", "highest")
-_RANGES = (
-    Column("", "column", NAMES.__getitem__),
-    *starmap(_figure, _HEADS),
-    Column("worst/best", "spread", times),
-)
+_FIGURES = starmap(_figure, _HEADS)
+_RANGES = (Column("", "column", NAMES.__getitem__), *_FIGURES, Column("worst/best", "spread", times))
 
 
 def _keeps(spread: Spread) -> Iterator[Piece]:

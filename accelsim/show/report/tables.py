@@ -145,12 +145,9 @@ def doctor_report(document: Mapping[str, Any]) -> Iterator[Piece]:
     """Versions, what the extras need, and where results and compiled kernels are kept."""
     yield bold("accelsim {accelsim}, {python} on {system}, {cores} cores".format(**document))
     yield whole(document["package"])
-
-    def version(row: Row) -> str:
-        return str(row["version"] or f"missing: pip install 'accelsim[{row['extra']}]'")
-
     packages = (
-        Column("package", "package"), Column("extra", "extra", left=True), Column("version", version, left=True),
+        Column("package", "package"), Column("extra", "extra", left=True),
+        Column("version", lambda row: row["version"] or f"missing: pip install 'accelsim[{row['extra']}]'", left=True),
     )  # fmt: skip
     yield Table("packages", packages, document["packages"], "Packages")
     kept = (
