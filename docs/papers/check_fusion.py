@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 FORM = "accelsim fusion certificate 2"
-CLOSE, FAR, NONE = 1e-9, 1 << 40, frozenset()  # relative difference up to which sums are equal; no place; nothing
+CLOSE, FAR, NONE = 1e-9, 1 << 40, frozenset()  # relative difference up to which sums are equal; no point; nothing
 NOTHING = (math.inf, False)  # a cost, and whether it is only a limit: of equal ones a value is less
 Part = namedtuple("Part", "kind level bounds arriving present sums streamed")  # as in the file
 Step = namedtuple("Step", "places present staying leaving taken")  # a group: what is there, stays, leaves; words
@@ -56,8 +56,7 @@ class Table:
     def __init__(self, document):
         self.kinds, self.energy = [each | moving(each) for each in document["kinds"]], document["objective"] == "energy"
         self.answers, self.inner, self.wrong = defaultdict(list), defaultdict(list), {}
-        for name in ("words", "limit", "cost"):
-            setattr(self, name, functools.cache(getattr(self, name)))
+        self.words, self.limit, self.cost = map(functools.cache, (self.words, self.limit, self.cost))
         for each in document["parts"]:
             self.answers[Part(*(frozen(each[name]) for name in Part._fields))] += map(frozen, each["found"])
         for each in document["inner"]:
@@ -129,7 +128,7 @@ class Group:
         inside = [at for key, link in self.links.items() if key >= 0 for at in link.tensors]
         held = ["may_hold" in layers[p] for p in order] + [t in layers[p].get("may_hold", ()) for p, t in inside]
         self.fits = len(joined) == len(order) and all(held)
-        self.dims = [dict(some) for some in self.traced()] if len(order) > 1 else []
+        self.dims = [*self.traced()] if len(order) > 1 else []
         self.along = {}  # the rank of a link that a fused dimension moves in all layers that have it
         for (key, link), (d, dim) in itertools.product(self.links.items(), enumerate(self.dims)):
             self.along[key, d] = next((rank for rank in link.ranks if rank.tie <= dim.items()), None)
@@ -179,31 +178,27 @@ class Group:
             ends = [(dim, self.layers[p]["tensors"][self.layers[p]["output"]]) for p, dim in some if p in self.ends]
             free &= all(rank == [[dim, 1]] for dim, ranks in ends for rank in ranks if dim in dict(rank))
             if free and all(any(tie <= some for *_, tie in its.ranks) for key, its in self.links.items() if key >= 0):
-                yield some
+                yield dict(some)
 
     def demand(self, d, steps, kept):
         """Of a fused loop: how often each layer runs how much; tile and halo of links, if its halo stays in `kept`."""
         dims, fresh, asked, sides, step = self.dims[d], {}, {}, {}, np.arange(steps)
-        nothing = np.array([[FAR], [-FAR]])  # from one point to before another
         for p in reversed(self.order):
             share, rank = self.needed[p][dims[p]] // steps, self.along.get((p, d))
-            boxes = [step * share, (step + 1) * share] if p in self.ends else nothing
+            spans = [(step * share, (step + 1) * share)] if p in self.ends else []
             for reader, dim, stride, before, box in rank.moves if rank else ():
                 low, high = fresh[reader]
-                after = box - before - stride * (self.needed[reader][dim] - high)
-                its = np.where(high > low, [stride * low - before, after], nothing)
-                boxes = np.minimum(boxes[0], its[0]), np.maximum(boxes[1], its[1])
-            low, high = boxes
+                spans.append((stride * low - before, box - before - stride * (self.needed[reader][dim] - high)))
+            low, high = np.min(spans, axis=0)[0], np.max(spans, axis=0)[1]
             if rank:
                 ends = np.maximum.accumulate([-FAR, *high])[:-1]
                 sides[p] = [max(0, int(each.max())) for each in (high - low, ends - low)]
                 low, high = np.maximum(0, low), np.minimum(rank.extent, high)
             asked[p] = low, high
             low = np.maximum(low, np.maximum.accumulate([0, *high])[:-1]) if p in kept else low
-            fresh[p] = np.where(high > low, [low, high], nothing)
-        shared = {key: self.along[key, d] for key in self.links if key < 0}
-        for key, rank in ((key, rank) for key, rank in shared.items() if rank):
-            p, *others = [its.place for its in rank.moves]
+            fresh[p] = np.where(high > low, [low, high], [[FAR], [-FAR]])
+        for key in (key for key in self.links if key < 0 and self.along[key, d]):
+            p, *others = [its.place for its in self.along[key, d].moves]
             (low, high), reads = asked[p], [fresh[other] for other in others]
             if all(np.all((low <= first) & (last <= high)) for first, last in reads):
                 again = np.minimum(high.max(), np.min([first for first, _ in reads], axis=0))
@@ -216,14 +211,16 @@ class Group:
 
     def loops(self):
         """Sets of fused loops with their steps, and all orders of each: for each layer those over sums come last."""
-        sums = {(p, d): dim[p] not in self.layers[p]["written"] for d, dim in enumerate(self.dims) for p in self.order}
+        sums = [
+            {d for d, dim in enumerate(self.dims) if dim[p] not in its["written"]} for p, its in self.layers.items()
+        ]
         for steps in itertools.product(*([n for n in range(1, m + 1) if m % n == 0] for m in self.most)):
             split = {d: n for d, n in enumerate(steps) if n > 1}
-            orders = {
-                order: [[sums[p, d] for d in order] for p in self.order] for order in itertools.permutations(split)
-            }
-            if all(len({self.dims[d][p] for d in split}) == len(split) for p in self.order):
-                yield split, [order for order, its in orders.items() if all(each == sorted(each) for each in its)]
+            apart = all(len({self.dims[d][p] for d in split}) == len(split) for p in self.order)
+            orders = itertools.permutations(split) if apart else ()
+            orders = [its for its in orders if all(sorted(its, key=some.__contains__) == [*its] for some in sums)]
+            if orders:
+                yield split, orders
 
     def tilings(self, step, several):
         """Fused tilings with some loops: for each layer the words that links take, and its choices of parts."""
@@ -242,8 +239,7 @@ class Group:
                 for order, fetch in itertools.product(orders, fetched):
                     taken, held = dict.fromkeys(self.order, step.taken), self.held(step, fetch)
                     for key in inside - step.staying | fetch:
-                        sides = [(d, needs[d][1][key], key in fetch or key in kept[d]) for d in order]
-                        self.take(taken, key, [(d, tile, halo * stays) for d, (tile, halo), stays in sides])
+                        self.take(taken, key, {d: (*needs[d][1][key], key < 0 or key in kept[d]) for d in order})
                     loops = tuple((d, split[d]) for d in order)
                     runs = {p: tuple(needs[d][0][p] for d in order) for p in self.order}
                     yield taken.values(), [self.choices(p, loops, runs[p], held[p]) for p in self.order]
@@ -258,13 +254,13 @@ class Group:
         return {p: frozenset((t, state) for (place, t), state in found.items() if p == place) for p in self.order}
 
     def take(self, taken, key, sides):
-        """Add the words of a link while each layer runs, from the tile and the halo that stays along fused loops."""
-        ranks = [self.along[key, d] for d, *_ in sides]
-        inside = live = math.prod(rank.words for rank in self.links[key].ranks if rank not in ranks)
+        """Add the words of a link while each layer runs: `sides` has its tile and halo, and whether the halo stays."""
+        ranks = {d: self.along[key, d] for d in sides}
+        inside = live = math.prod(rank.words for rank in self.links[key].ranks if rank not in ranks.values())
         between = 0  # words while it is not in use: halos that stay
-        for rank, (_, tile, halo) in reversed([*zip(ranks, sides)]):
-            live, between = halo * inside + (tile - halo) * live, halo * inside + (tile - halo) * between
-            inside *= rank.words
+        for d, (tile, halo, stays) in reversed(sides.items()):
+            halo, rest = halo * stays * inside, tile - halo * stays
+            live, between, inside = halo + rest * live, halo + rest * between, inside * ranks[d].words
         (first, name), *_ = tensors = self.links[key].tensors
         at = [self.order.index(p) for p, _ in tensors]
         for n, p in enumerate(self.order):
@@ -334,11 +330,10 @@ class Ways:
         self.level, self.links, self.longest = level, graph["links"], longest
         self.layers = [each | each["at"].get(level["name"], {}) for each in graph["layers"]]
         self.group = functools.cache(lambda order: Group(table, self.layers, self.links, order, level))
-        self.reads = [{r["layer"] for r in link["readers"]} for link in self.links]
-        self.needs = [
-            {link["producer"] for link, its in zip(self.links, self.reads) if p in its} - {None}
-            for p, _ in enumerate(self.layers)
-        ]
+        self.writers = [link["producer"] for link in self.links]
+        self.tensors = [{(r["layer"], r["tensor"]) for r in link["readers"]} for link in self.links]
+        self.reads = [{p for p, _ in tensors} for tensors in self.tensors]
+        self.needs = [{q for q, its in zip(self.writers, self.reads) if p in its} for p, _ in enumerate(self.layers)]
         self.words = [self.whole(link["producer"], link["readers"]) for link in self.links]
 
     def whole(self, producer, readers):
@@ -354,24 +349,23 @@ class Ways:
         """All steps from a state, and the states after them."""
         sets, found = [NONE], []
         for some in sets:  # grows
-            free = [p for p, its in enumerate(self.needs) if p not in done | some and its <= done | some]
+            free = [p for p, its in enumerate(self.needs) if p not in done | some and its <= done | some | {None}]
             more = [some | {p} for p in free if len(some) < self.longest]
             sets += [each for each in more if each not in sets]
         for some in sets[1:]:
-            after, choices, leaving = done | some, [], some - {link["producer"] for link in self.links}
-            readers = [r for n, _ in whole for r in self.links[n]["readers"] if r["layer"] in some]
-            for n, link in ((n, link) for n, link in enumerate(self.links) if link["producer"] in some):
-                later, out = len(self.reads[n] - after), link["goes_out"]
+            after, choices = done | some, []
+            present = frozenset((p, t) for n, _ in whole for p, t in self.tensors[n] if p in some)
+            for n in (n for n, p in enumerate(self.writers) if p in some):  # whether it stays, whether it leaves
+                later, out = len(self.reads[n] - after), self.links[n]["goes_out"]
                 stays = [(n, True, True)] * (out or later > 1) + [(n, True, False)] * (not out)
-                choices.append([(n, False, out or later > 0), *(stays if later and self.words[n] < math.inf else ())])
+                choices.append([(n, False, out or later > 0), *(stays if later else ())])
             for chosen in itertools.product(*choices):
-                stay = {(n, leaves) for n, stays, leaves in chosen if stays}
-                taken = sum(self.words[n] for n, _ in whole | stay)
-                staying = frozenset(self.links[n]["producer"] for n, _ in stay)
-                out = leaving | {self.links[n]["producer"] for n, _, leaves in chosen if leaves}
-                step = Step(some, frozenset((r["layer"], r["tensor"]) for r in readers), staying, out, taken)
-                lie = frozenset((n, out) for n, out in whole | stay if self.reads[n] - after)
-                gone = subsets(each for each in lie if each[1]) if taken <= self.level["words"] else ()
+                there = whole | {(n, leaves) for n, stays, leaves in chosen if stays}
+                staying = frozenset(self.writers[n] for n, stays, _ in chosen if stays)
+                leaving = some - {self.writers[n] for n, _, leaves in chosen if not leaves}
+                step = Step(some, present, staying, leaving, sum(self.words[n] for n, _ in there))
+                lie = frozenset((n, out) for n, out in there if self.reads[n] - after)
+                gone = subsets(each for each in lie if each[1]) if step.taken <= self.level["words"] else ()
                 found += [(step, (after, lie - some)) for some in gone]
         return found
 
@@ -389,20 +383,20 @@ class Ways:
 
     def solve(self):
         """Least sum, and whether it is only a limit: by shortest paths, until all steps of one are found out."""
-        following, cost, exact = functools.cache(self.following), functools.cache(self.cost), set()
+        steps, todo, cost, exact = {}, [(NONE, NONE)], functools.cache(self.cost), set()
+        for state in todo:  # grows
+            if state not in steps:
+                steps[state] = self.following(*state)
+                todo += [after for _, after in steps[state]]
         while True:
-
-            @functools.cache
-            def ahead(state):  # the least sum from there on, the first step, and the state after it
-                several = (
-                    (cost(step, step in exact)[0] + ahead(after)[0], step, after) for step, after in following(*state)
-                )
-                return min(several, key=lambda each: each[0], default=(0.0, None, None))
-
-            path, (total, step, after) = [], ahead((NONE, NONE))
+            ahead = {}  # from each state the least sum, the first step, and the state after it
+            for state in sorted(steps, key=lambda each: -len(each[0])):
+                several = [(cost(step, step in exact)[0] + ahead[to][0], step, to) for step, to in steps[state]]
+                ahead[state] = min(several, key=lambda each: each[0], default=(0.0, None, None))
+            path, (total, step, after) = [], ahead[NONE, NONE]
             while step:
                 path.append(step)
-                _, step, after = ahead(after)
+                _, step, after = ahead[after]
             if exact.issuperset(path):
                 return total, any(cost(step, True)[1] for step in path)
             exact.update(path)
@@ -420,8 +414,8 @@ def check(document):
             part, alone = Part(layer["kind"], None, tuple(layer["bounds"]), (), (), (), ()), layer["alone"]
             least = [table.limit(part._replace(level=at), False) for at in layer["at"]]
             table.above(alone["value"], max([*least, alone["bound"]]), layer["name"])
-            asked = layer["outermost_loops_asked"]
-            wrong += [f"{layer['name']}: not checked with what is asked of the outermost loops"] if asked else []
+            if layer["outermost_loops_asked"]:
+                wrong.append(f"{layer['name']}: not checked with what is asked of the outermost loops")
         levels, longest = document["levels"] or [{"name": None, "words": 0}], document["longest"] or len(layers)
         several = [Ways(table, graph | {"layers": layers}, level, longest) for level in levels]
         least, limit = min(ways.solve() for ways in several)
