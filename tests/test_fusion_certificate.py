@@ -223,14 +223,18 @@ def test_checker__refuses_any_change_without_a_new_digest(rows: dict[str, Any]) 
     assert CHECK.check(seal(document))[1] == []
 
 
-@pytest.mark.parametrize("seed", [1, 3, 4, 5, 7])
-def test_checker__finds_the_least_sum_of_any_graph(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seed", "longest"), [*((seed, None) for seed in (1, 3, 4, 5, 7)), (125, None), (129, 2)])
+def test_checker__finds_the_least_sum_of_any_graph(
+    seed: int, longest: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 125 a group runs fewer rows than its layers have in between, in 129 a link of one word stays as a whole."""
     rng = random.Random(seed)
     tiny = random_machine(rng)
     graph = random_graph(rng, tiny)
     monkeypatch.setattr(network_module, "find_graphs", lambda _: Graphs((graph,), (), inferred=False))
     objective = "cycles" if seed % 5 == 4 else "energy"
-    assert CHECK.check(certificate(tiny, Workload("net", graph.layers), objective=objective))[1] == []
+    document = certificate(tiny, Workload("net", graph.layers), objective=objective, longest=longest)
+    assert CHECK.check(document)[1] == []
 
 
 def with_lanes(tiny: Architecture) -> Architecture:
@@ -297,6 +301,17 @@ def test_certificate__limits_add_up_over_tensors(rows: dict[str, Any]) -> None:
             bounds = tuple(layer.dims.values())
             part = CHECK.Part(rows["kinds"].index(kind), "BUF", bounds, held[1], held[2], (), ())
             assert table.limit(part, False) == pytest.approx(limits.of(bounds)[0], rel=1e-12)
+
+
+def test_checker__limits_a_part_by_layers_that_sum_as_much(rows: dict[str, Any]) -> None:
+    """Half of the sums of a larger layer are no part of it: it reads partial sums again, which they do not."""
+    bounds, document = [2, 4, 8], {**rows, "inner": []}
+    part = CHECK.Part(0, "BUF", tuple(bounds), (), (), (), ())
+    assert NETWORK.layers[0].dims == dict(zip("CKP", bounds, strict=True))
+    least = CHECK.Table(document).limit(part)
+    for whole, raised in (([4, 4, 8], False), ([2, 4, 8], True), ([2, 8, 16], True), ([2, 4, 12], False)):
+        document["inner"] = [{"kind": 0, "level": "BUF", "bounds": whole, "kept": [], "pj_per_mac": 1e6}]
+        assert (CHECK.Table(document).limit(part) > least) == raised
 
 
 def test_checker__accepts_a_gap_and_finds_at_least_its_bound(rows: dict[str, Any]) -> None:
