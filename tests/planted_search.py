@@ -477,7 +477,8 @@ SEARCHED = (
         "test_fusion_command.py::test_fuse__looks_at_groups_of_few_layers_first "
         "test_fusion_command.py::test_fuse__late_in_large_groups_has_the_best_of_small_ones"),
     Mutant("a fused group ends with its first tiling", "fusion/search.py",
-        "while heap and heap[0][0] < min(best_value, (below, -math.inf)):", "while heap and best is None:",
+        "while heap and heap[0][0] < min((best_value[0] * enough, best_value[1]), (below, -math.inf)):",
+        "while heap and best is None:",
         "test_fusion.py::test_fuse_group__is_the_best_of_all_fused_tilings"),
     Mutant("an option is kept wherever that fits", "fusion/search.py",
         "for kept in ((*each.kept, first), each.kept):", "for kept in ((*each.kept, first),):",
@@ -497,6 +498,13 @@ SEARCHED = (
     Mutant("of equal energies any mapping will do", "fusion/parts.py",
         'if space.encoded.einsum.operation == "multiply_add":', "if space:",
         "test_vector_units.py::test_fuse__of_equal_energies_takes_the_fastest"),
+    Mutant("layers at the same time need no room", "fusion/result.py",
+        "if needs <= capacity else one_by_one", "",
+        "test_fusion_overlap.py::test_overlap__of_a_random_group_has_a_limit_that_no_tiling_falls_below"),
+    Mutant("a pipeline is full at once", "fusion/result.py",
+        "least + (len(words) - 1) * longest", "least",
+        "test_fusion_overlap.py::test_overlap__of_a_random_group_has_a_limit_that_no_tiling_falls_below "
+        "test_fusion_overlap.py::test_overlap__of_a_network_is_a_pipeline_of_its_groups"),
     Mutant("no tensor between groups is there before", "fusion/limits.py",
         "names = {r.tensor for link in graph.links for r in link.readers if r.layer == place}", "names = set[str]()",
         "test_fusion_brute.py::test_fuse__of_a_random_graph_is_the_best_of_all_ways_and_tilings"),

@@ -249,6 +249,7 @@ def fuse(
     objective: str = "energy",
     chain: Sequence[str] = (),
     longest: int | None = None,
+    overlap: bool = False,
     mapspace: str = "auto",
     factors: str | Sequence[str] = "auto",
     time_limit: float | None = None,
@@ -266,6 +267,8 @@ def fuse(
         Fuse these layers only, in an order in which they run; each reads one before it.
     longest : int, optional
         Layers of a fused group, at most.
+    overlap : bool
+        Let the layers of a group run at the same time, as a pipeline of its steps.
     mapspace, factors
         As for `accelsim.map`, of layers that are not fused; parts of fused groups have even mappings with perfect
         factors.
@@ -289,22 +292,19 @@ def fuse(
     asked = Asked(objective, mapspace, factors, 1, None, 0, time_limit, None, jobs, cache, on_progress)
     problem = read_problem(arch, workload, params=params, constraints=constraints)
     problem.say_notes()
-    return fuse_problem(problem, asked, words("chain", chain), longest)
+    return fuse_problem(problem, asked, chain=words("chain", chain), longest=longest, overlap=overlap)
 
 
-def fuse_problem(
-    problem: MappingProblem, asked: Asked, chain: tuple[str, ...] = (), longest: int | None = None
-) -> FusionResult:
-    """Find which layers of a problem to fuse."""
+def fuse_problem(problem: MappingProblem, asked: Asked, **how: Any) -> FusionResult:
+    """Find which layers of a problem to fuse; `how`: `chain`, `longest` and `overlap` of `fuse`."""
     from accelsim.fusion import fuse
 
     say_dense(problem.architecture)
     problem.check_constraints()
-    layers = problem.workload.layers
     found = fuse(
-        problem.architecture, problem.workload, constraints={each.name: problem.constraints(each) for each in layers},
-        objective=asked.objective, chain=chain, longest=longest, seconds=asked.time_limit, cache=asked.store,
-        options=asked.options, workers=asked.jobs, on_progress=asked.on_progress,
+        problem.architecture, problem.workload, objective=asked.objective, seconds=asked.time_limit, cache=asked.store,
+        constraints={each.name: problem.constraints(each) for each in problem.workload.layers},
+        options=asked.options, workers=asked.jobs, on_progress=asked.on_progress, **how,
     )  # fmt: skip
     return FusionResult(problem, found, asked.time_limit)
 

@@ -118,9 +118,8 @@ def _variants(arguments: argparse.Namespace) -> list[Variant]:
     found = []
     for choice in product(*several.values(), *swept.values()):
         own = dict(zip([*several, *swept], choice, strict=True))
-        changed = {name: own[name] for name in several}
         params = [(name, own.get(name, text) if name in swept else text) for name, text in arguments.params]
-        found.append((own, argparse.Namespace(**{**vars(arguments), **changed, "params": params})))
+        found.append((own, argparse.Namespace(**{**vars(arguments), **{n: own[n] for n in several}, "params": params})))
     return found
 
 
@@ -200,12 +199,13 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     """Find the groups of layers to fuse, and print them with their gain."""
     from accelsim.api.networks import fuse_problem
 
-    given = {"chain": None, "longest": None, "kind": "tree", **vars(arguments), "layer": None}  # first those of `fuse`
+    given = {"chain": None, "longest": None, "overlap": False, "kind": "tree", **vars(arguments), "layer": None}
     for file in filter(None, (given["html"], given["plot"])):
         refuse_file(file, "fusion.svg")
     problem = spec.read(argparse.Namespace(**given))
     problem.say_notes()
-    chain = tuple(spec.split(given["chain"])) if given["chain"] else ()
+    chain, longest = tuple(spec.split(given["chain"])) if given["chain"] else (), given["longest"]
     with cli.progress(arguments) as tell:
-        found = fuse_problem(problem, asked_of(arguments, tell), chain, given["longest"])
+        asked = asked_of(arguments, tell)
+        found = fuse_problem(problem, asked, chain=chain, longest=longest, overlap=given["overlap"])
     return cli.show(arguments, found, kind=given["kind"], stop=found.stopped_by)

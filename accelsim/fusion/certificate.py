@@ -32,7 +32,7 @@ _Kind = tuple[tuple[str, ...], tuple[Tensor, ...], str, Constraints]
 
 
 def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
-    """Document that proves the answer; None where the objective is a product of energy and cycles.
+    """Document that proves the answer; None for products, and for cycles of layers that overlap.
 
     Energies are in pJ, capacities in storage words; a value of None is infinite. `parts` are those that were solved:
     the kind of their layers, the fusing level, bounds, tensors that lie there (`arriving` come or go once, `present`
@@ -40,7 +40,8 @@ def fusion_certificate(found: FusedNetwork) -> dict[str, Any] | None:
     otherwise. `found` has a capacity, the words that the best mapping uses, its value, and a bound.
     """
     search = found.search
-    if not isinstance(search, NetworkSearch) or found.objective not in ("energy", "cycles"):
+    proves = ("energy",) if found.overlap else ("energy", "cycles")
+    if not isinstance(search, NetworkSearch) or found.objective not in proves:
         return None
     machine, solutions = search.architecture, search.solutions
     first: dict[_Kind, Einsum] = {}

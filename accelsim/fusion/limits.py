@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,13 +43,15 @@ class LoopLimits:
     `steps` has a row for each set of fused loops, a column for each dimension. `energy` [pJ], `cycles` and `words` at
     the outermost level are limits where all that can stay does. What does not costs `more_energy` and `more_words`,
     what does takes `rooms`, each with a row for each tensor that may stay; `room` are storage words that links inside
-    take. `leak` is energy [pJ] a cycle, `port` cycles a word of the outermost level.
+    take. `busy` are cycles of the busiest unit, `leak` is energy [pJ] a cycle, `port` cycles a word of the outermost
+    level.
     """
 
     group: Group
     steps: npt.NDArray[np.int64]
     energy: _Counts
     cycles: _Counts
+    busy: float
     words: _Counts
     room: _Counts
     more_energy: _Counts
@@ -65,6 +68,9 @@ class LoopLimits:
         price, left = solutions.price, capacity - self.room
         words = self.words + _left_out(self.more_words, self.rooms, left)
         cycles = np.maximum(self.cycles, words * self.port)
+        if solutions.overlap:
+            fill = 1 + (len(self.group.layers) - 1) / self.steps.prod(axis=1)
+            cycles = np.minimum(cycles, np.maximum(self.busy, words * self.port) * fill)
         energy = self.energy + _left_out(self.more_energy, self.rooms, left) + self.leak * cycles
         pairs = zip(energy * _ROUNDED, cycles * _ROUNDED, left >= 0, strict=True)
         return [price.value(float(e), float(c)) if fits else (math.inf, math.inf) for e, c, fits in pairs]
@@ -241,7 +247,7 @@ def _loop_limits(
             tile = needs.link(number) * storage_words(group.layers[link.producer or 0].output, at)
             for layer in link.places():
                 rooms[layer] = rooms[layer] + tile
-    energy, cycles, words, leak, port = none, none, none, math.inf, math.inf
+    energy, cycles, words, leak, port, busy = none, none, none, math.inf, math.inf, Counter[str]()
     more: list[tuple[_Counts, ...]] = []
     for layer, einsum in enumerate(group.layers):
         macs = math.prod(needs.least[layer].values())
@@ -262,6 +268,7 @@ def _loop_limits(
             if stays:
                 dearer = [touched * max(0.0, out[kind] - back[kind]) for kind in (1, 2)]
                 more.append((again * dearer[0], again * dearer[1], none + tile * storage_words(tensor, at)))
+        busy[solutions.machine(einsum.operation).compute.name] += macs * its.cycles
         both, read, written = its.ports
         least = max(macs * its.cycles, moved[0] * read, moved[1] * written)
         cycles = cycles + np.maximum(least, (sum(moved) + moved_again) * both)
@@ -270,7 +277,9 @@ def _loop_limits(
     shape = len(more), len(none)
     more_energy, more_words, taken = (np.array([each[kind] for each in more]).reshape(shape) for kind in range(3))
     room: _Counts = np.max(rooms, axis=0)
-    return LoopLimits(group, needs.steps, energy, cycles, words, room, more_energy, more_words, taken, leak, port)
+    return LoopLimits(
+        group, needs.steps, energy, cycles, max(busy.values()), words, room, more_energy, more_words, taken, leak, port
+    )
 
 
 def _held(group: Group, border: Border, layer: int, loose: frozenset[tuple[int, str]]) -> dict[str, tuple[str, ...]]:

@@ -173,7 +173,11 @@ class NetworkSearch:
         """Value that no way through a graph falls below, whatever the groups."""
         alone = [self.alone(layer).cost(layer, self.solutions.price).bound for layer in graph.layers]
         floors = alone if level is None else self._floors(graph, level)
-        return sum(map(min, alone, floors))
+        return self._together(list(map(min, alone, floors)))
+
+    def _together(self, floors: Sequence[float]) -> float:
+        """What layers cost at least, given what each does; all may run at the same time."""
+        return max(floors) if self.solutions.overlap and self.solutions.price.cycles > 0 else sum(floors)
 
     def _floors(self, graph: Graph, level: int) -> list[float]:
         """Value that a group does not fall below for each layer."""
@@ -192,7 +196,7 @@ class NetworkSearch:
             if self.is_late():
                 assert ways.level is not None
                 floors = self._floors(graph, ways.level)
-                return _StepCost(NOTHING, sum(floors[place] for place in step.places), stuck=True)
+                return _StepCost(NOTHING, self._together([floors[place] for place in step.places]), stuck=True)
             least = self._rough(graph, ways, step)
             self.costs[key] = _StepCost(least, least[0], stuck=least == NOTHING, rough=True)
         return self.costs[key]
@@ -370,6 +374,7 @@ def fuse(
     objective: str = "energy",
     chain: Sequence[str] = (),
     longest: int | None = None,
+    overlap: bool = False,
     seconds: float | None = None,
     options: MapOptions | None = None,
     cache: ResultCache | None = None,
@@ -395,7 +400,8 @@ def fuse(
     graphs = tuple(_with_rules(architecture, graph, given) for graph in graphs)
     graphs = put_together(graphs)
     until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
-    solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
+    price = CYCLES if goal.alone == "cycles" else ENERGY
+    solutions = Solutions(architecture, price, not goal.alone, overlap, until)
     deadline = None if seconds is None else started + seconds
     search = NetworkSearch(
         architecture, solutions, longest, deadline, cache, workers, on_progress, given, options or MapOptions()
@@ -417,6 +423,7 @@ def fuse(
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,
+        overlap=overlap,
         stop=stop,
         groups=len(search.looked),
         solved=solutions.solved,

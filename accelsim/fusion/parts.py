@@ -317,8 +317,8 @@ class PartLimits:
         each = float(c.mac[0]) + sum(asks)
         return cls(einsum, each, tuple(words), outer, leak, int(c.mac_cycles[0]) / macs, ports, tuple(asks))
 
-    def of(self, bounds: tuple[int, ...], inner: float = 0.0) -> tuple[float, int]:
-        """Energy [pJ] and cycles that no mapping of a part with these bounds falls below.
+    def of(self, bounds: tuple[int, ...], inner: float = 0.0) -> tuple[float, tuple[int, ...]]:
+        """Energy [pJ] that no mapping of a part with these bounds falls below, and cycles of its units and each port.
 
         `inner`: energy [pJ] a multiply-accumulate that the fusing level and all further in take at least, leakage too.
         """
@@ -326,13 +326,13 @@ class PartLimits:
         touched = [touched_words(part, tensor) for tensor in part.tensors]
         moved = [n * each for n, each in zip(touched, self.outer, strict=True)]
         written = next(n for n, tensor in zip(moved, part.tensors, strict=True) if tensor.output)
-        cycles = math.ceil(part.macs * self.cycles * (1 - 1e-12))
-        for words, (rate, per) in zip((sum(moved), sum(moved) - written, written, sum(moved)), self.port, strict=True):
-            cycles = max(cycles, -(-words * per // rate) if rate else 0)
+        words = sum(moved), sum(moved) - written, written, sum(moved)
+        ports = (-(-n * per // rate) if rate else 0 for n, (rate, per) in zip(words, self.port, strict=True))
+        busy = math.ceil(part.macs * self.cycles * (1 - 1e-12)), *ports
         outside = sum(n * each for n, (each, _) in zip(touched, self.words, strict=True))
         inside = part.macs * self.each + sum(n * each for n, (_, each) in zip(touched, self.words, strict=True))
-        inside = max(inside + self.leak * cycles, part.macs * inner)
-        return (outside + inside) * (1 - 1e-11), cycles
+        inside = max(inside + self.leak * max(busy), part.macs * inner)
+        return (outside + inside) * (1 - 1e-11), busy
 
 
 def inner_energy(
@@ -477,13 +477,14 @@ class Solutions:
     # what a mapping costs. It may change where `fronts` are kept, which hold the best mappings for any price
     price: Price
     fronts: bool = False  # solve parts for their fronts of energy and cycles, and not for the price as it is
+    overlap: bool = False  # layers of a group run at the same time
     # when to prove nothing more, by `time.monotonic`: mappings of further parts are found by walks
     prove_until: float | None = None
     stop: str = "exhausted"  # `exhausted`, or why the last search ended that did not prove its answer
     found: dict[PartProblem, list[PartResult]] = field(default_factory=dict)
     impossible: dict[PartProblem, int] = field(default_factory=dict)
     limits: dict[tuple[object, ...], PartLimits] = field(default_factory=dict)
-    least: dict[tuple[PartProblem, bool], tuple[float, int]] = field(default_factory=dict)
+    least: dict[tuple[PartProblem, bool], tuple[float, tuple[int, ...]]] = field(default_factory=dict)
     inner: dict[tuple[PartKind, tuple[int, ...], int, frozenset[str]], float] = field(default_factory=dict)
     inside: dict[PartKind, PartKind] = field(default_factory=dict)  # without what is asked outside the fusing level
     kinds: dict[tuple[object, ...], PartKind] = field(default_factory=dict)
@@ -526,6 +527,11 @@ class Solutions:
 
         `closed`: one that does not fall where a part is made larger.
         """
+        energy_pj, busy = self.closed(part, closed)
+        return self.price.value(energy_pj, max(busy))
+
+    def closed(self, part: PartProblem, closed: bool = False) -> tuple[float, tuple[int, ...]]:
+        """Energy and cycles of `limit`; see `PartLimits.of`."""
         if (part, closed) not in self.least:
             key = part.kind, part.held, part.undecided
             if key not in self.limits:
@@ -533,7 +539,7 @@ class Solutions:
             cut = any(whole % bound for bound, whole in zip(part.bounds, part.whole, strict=False))
             inner = 0.0 if closed or cut else self._inner(part)
             self.least[part, closed] = self.limits[key].of(part.bounds, inner)
-        return self.price.value(*self.least[part, closed])
+        return self.least[part, closed]
 
     def _inner(self, part: PartProblem) -> float:
         """Energy [pJ] a multiply-accumulate that the fusing level and all further in take at least.

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from accelsim.fusion.graph import Apart, Graph, Link
@@ -151,6 +152,48 @@ class FusedPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A group whose layers run at the same time, each a step behind those that it reads.
+
+    Attributes
+    ----------
+    cycles : int
+        All steps of what is busiest, and once more the longest step for each layer but one, while the pipeline fills.
+        Those of one layer after the other where that is no slower, or where the fusing level has no room.
+    busiest : str
+        The unit, the level or the layer that is busy for most cycles.
+    words : int
+        Storage words of the fusing level that all layers take together, each with tiles of its own.
+    """
+
+    cycles: int
+    busiest: str
+    words: int
+
+
+def pipeline(group: Group, parts: Sequence[FusedPart], tiling: FusedTiling, taken: int, capacity: int) -> Pipeline:
+    """Let the layers of a group run at the same time; `taken` storage words of the level hold whole tensors.
+
+    Each step of a layer is a stage of the pipeline. Units and ports are shared among all that is in it.
+    """
+    busy, step, words = Counter[str](), Counter[tuple[str, int]](), Counter[int]()
+    for part in parts:
+        its, at, many = part.result, part.part.layer, math.prod(steps for _, steps in part.part.sums)
+        cycles = {each.level: max(each.cycles, each.network_cycles) for each in its.levels}
+        cycles |= {its.compute: its.compute_cycles, f"layer {group.layers[at].name}": its.cycles}
+        for name, count in cycles.items():
+            busy[name] += part.count * count
+            step[name, at] = max(step[name, at], -(-count // many))
+        used = next(each.used_words for each in its.levels if each.level == tiling.level)
+        words[at] = max(words[at], used)
+    one_by_one = sum(part.count * part.result.cycles for part in parts)
+    longest = max(sum(count for (name, _), count in step.items() if name == each) for each in busy)
+    (busiest, least), needs = busy.most_common(1)[0], taken + words.total()
+    found = min(one_by_one, least + (len(words) - 1) * longest) if needs <= capacity else one_by_one
+    return Pipeline(found, busiest, needs)
+
+
+@dataclass(frozen=True, slots=True)
 class GroupResult:
     """The best way to fuse a group.
 
@@ -164,6 +207,8 @@ class GroupResult:
         Whether the value, at the price, is the least of all fused tilings.
     stop : str
         `exhausted`; or what kept it from being proved: `timeout`, `interrupted` or `memory`.
+    pipeline : Pipeline or None
+        Where layers of a group may run at the same time.
     """
 
     group: Group
@@ -173,11 +218,13 @@ class GroupResult:
     price: Price
     certificate: Certificate
     stop: str
+    pipeline: Pipeline | None = None
 
     @property
     def totals(self) -> Totals:
         """Of all parts together, what is computed again counted again."""
-        return sum_totals([(part.count, part.result) for part in self.parts])
+        found = sum_totals([(part.count, part.result) for part in self.parts])
+        return replace(found, cycles=self.pipeline.cycles) if self.pipeline else found
 
     @property
     def rooms(self) -> list[Room]:
@@ -268,6 +315,8 @@ class FusedNetwork:
         The layers that alone were looked at; none: all.
     longest : int or None
         Layers that a group has at most.
+    overlap : bool
+        The layers of a group may run at the same time.
     stop : str
         `exhausted`, `timeout`, `interrupted` or `memory` (the tables of a search would not fit).
     groups, solved : int
@@ -293,6 +342,7 @@ class FusedNetwork:
     inferred: bool
     chain: tuple[str, ...]
     longest: int | None
+    overlap: bool
     stop: str
     groups: int
     solved: int
@@ -329,6 +379,7 @@ def fusion_json(found: FusedNetwork, provenance: Provenance, energies: Sequence[
             "objective": found.objective,
             "chain": list(found.chain) or None,
             "longest": found.longest,
+            "overlap": found.overlap,
             "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
             "stop": found.stop,
             "certificate": certificate_json(found.certificate),
@@ -403,6 +454,7 @@ def group_json(found: GroupResult) -> dict[str, Any]:
             "whole_words": border.taken,
         },
         **asdict(found.totals),
+        "pipeline": found.pipeline and asdict(found.pipeline),
         "price": asdict(found.price),
         "certificate": certificate_json(found.certificate),
         "stop": found.stop,

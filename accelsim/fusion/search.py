@@ -10,13 +10,14 @@ import functools
 import heapq
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.fusion.group import Group
 from accelsim.fusion.limits import loop_limits
 from accelsim.fusion.parts import PartKind, PartProblem, Solutions, encode_part, held_by, without_held
-from accelsim.fusion.result import NOTHING, FusedPart, GroupResult, Value, sum_totals
+from accelsim.fusion.result import NOTHING, FusedPart, GroupResult, Pipeline, Value, pipeline, sum_totals
 from accelsim.fusion.tiling import (
     Border,
     FusedLoop,
@@ -44,6 +45,9 @@ from accelsim.search.stopping import asked
 
 _ROUNDED = 1e-11
 """What a sum of energies may lose by rounding, relative to it."""
+
+CLOSE = 0.01
+"""How far above its limit the time of layers that overlap may be: no search proves more of it."""
 
 _Item = tuple[Run, PartProblem, int]
 """A part of a candidate, as a problem, and the words that it may use."""
@@ -76,6 +80,12 @@ class GroupSearch:
     def at(self) -> Level:
         """The fusing level."""
         return self.architecture.levels[self.level]
+
+    def pipeline(self, parts: Sequence[FusedPart], tiling: FusedTiling) -> Pipeline | None:
+        """Parts of layers that run at the same time, where they may."""
+        if not self.solutions.overlap:
+            return None
+        return pipeline(self.group, parts, tiling, self.border.taken, self.at.rooms.get("", 0))
 
     def with_loops(self, loops: tuple[FusedLoop, ...]) -> Iterator[_Candidate]:
         """A set of fused loops, with everything else open."""
@@ -185,7 +195,8 @@ def fuse_group(
     number = len(values)
     heapq.heapify(heap)
     stop, left = "exhausted", math.inf  # what no search can bound closer
-    while heap and heap[0][0] < min(best_value, (below, -math.inf)):
+    enough = 1 - CLOSE if solutions.overlap and solutions.price.cycles > 0 else 1.0
+    while heap and heap[0][0] < min((best_value[0] * enough, best_value[1]), (below, -math.inf)):
         if _is_late(deadline):
             stop = "interrupted" if asked() else "timeout"
             break
@@ -213,7 +224,7 @@ def fuse_group(
                 heapq.heappush(heap, (now, number, each))
         else:
             left = min(left, now[0])
-        value = _value(each, solutions)
+        value = _value(each, search)
         if value is not None and value < best_value:
             best, best_value = each, value
     bound = min(heap[0][0][0] if heap else math.inf, left, best_value[0])
@@ -222,12 +233,12 @@ def fuse_group(
     if best is None or best_value[0] >= below:
         return None, bound
     parts = _fused_parts(group, best, solutions)
-    totals = sum_totals([(part.count, part.result) for part in parts])
-    worth = solutions.price.value(totals.energy_pj, totals.cycles)[0]
+    totals, pipe = sum_totals([(part.count, part.result) for part in parts]), search.pipeline(parts, best.tiling)
+    worth = solutions.price.value(totals.energy_pj, pipe.cycles if pipe else totals.cycles)[0]
     low = worth if bound >= worth * (1 - _ROUNDED) else bound
     counts = solutions.nodes - nodes_before, solutions.solved - solved_before
     proof = Certificate(worth, low, *counts, 0)
-    return GroupResult(group, border, best.tiling, parts, solutions.price, proof, stop), bound
+    return GroupResult(group, border, best.tiling, parts, solutions.price, proof, stop, pipe), bound
 
 
 def _is_late(deadline: float | None) -> bool:
@@ -276,18 +287,43 @@ def _bound(each: _Candidate, solutions: Solutions) -> Value:
             costs.append((run.count, solutions.bound(part, room)))
         else:
             return NOTHING
+    if solutions.overlap and solutions.price.cycles > 0:
+        return _overlapped(each, solutions, costs)
     return _sum(costs)
 
 
-def _value(each: _Candidate, solutions: Solutions) -> Value | None:
+def _overlapped(each: _Candidate, solutions: Solutions, costs: Sequence[tuple[int, Value]]) -> Value:
+    """Value that layers at the same time do not fall below; `costs` of one after the other.
+
+    Each unit, each port and each layer is busy for so long at least, and a step of it once more for each layer but one.
+    """
+    energy_pj, busy = 0.0, Counter[tuple[str, object]]()
+    for (run, part, _), (count, least) in zip(each.parts, costs, strict=True):
+        energy, (computing, *ports) = solutions.closed(part, run.part.layer in each.loose)
+        energy_pj += count * energy
+        busy["unit", solutions.machine_of(part).compute.name] += count * computing
+        for port, cycles in enumerate(ports):
+            busy["port", port] += count * cycles
+        if solutions.price.energy == 0:
+            busy["layer", run.part.layer] += count * int(least[0])
+    fill = 1 + (len(each.kinds) - 1) / each.tiling.steps
+    return min(_sum(costs), solutions.price.value(energy_pj, max(busy.values()) * fill * (1 - _ROUNDED)))
+
+
+def _value(each: _Candidate, search: GroupSearch) -> Value | None:
     """Value of a fused tiling, if each of its parts is mapped."""
-    costs = []
+    solutions = search.solutions
+    parts = []
     for run, part, room in each.parts:
         known = solutions.known(part, room)
         if known is None:
             return None
-        costs.append((run.count, solutions.price.of(known)))
-    return _sum(costs)
+        parts.append(FusedPart(run.part, run.count, run.reserved, known))
+    pipe = search.pipeline(parts, each.tiling)
+    if pipe is None:
+        return _sum((part.count, solutions.price.of(part.result)) for part in parts)
+    energy_pj = math.fsum(part.count * part.result.energy_pj for part in parts)
+    return solutions.price.value(energy_pj, pipe.cycles)
 
 
 def _fused_parts(group: Group, each: _Candidate, solutions: Solutions) -> tuple[FusedPart, ...]:

@@ -306,11 +306,11 @@ def _notes(found: FusedNetwork) -> list[str]:
 
 def _group(segment: Segment) -> Iterator[Piece]:
     """The fused loop nest of a group, and below it the mappings of its parts."""
-    found = segment.fused
-    if found is None:
+    if (found := segment.fused) is None:
         return
     name = found.group.name + (f" (+{len(segment.alike)})" if segment.alike else "")
     steps = f"{found.tiling.steps:,} step{'' if found.tiling.steps == 1 else 's'} at {found.tiling.level}"
+    steps += f", as a pipeline: {found.pipeline.busiest} is busiest" if found.pipeline else ""
     yield heading(name, steps if len(segment.layers) > 1 else f"whole tensors in {found.tiling.level}")
     yield Tree("\n".join(tree_lines(found)))
     yield Table("loop_tree", (), loop_tree_table(found), shown=[])
