@@ -193,9 +193,9 @@ def test_map_part__is_the_best_of_all_mappings(graph: Graph, loop: FusedLoop, pr
         assert price.of(found.results[0])[0] == pytest.approx(least, rel=1e-12)
         for each in found.results[0].fills:
             assert each.level != "BUF" or each.tensor not in held.present or each.fills + each.drains == 0
-        energy_pj, cycles = PartLimits.make(tiny, group.layers[run.part.layer], held).of(run.part.bounds)
+        energy_pj, busy = PartLimits.make(tiny, group.layers[run.part.layer], held).of(run.part.bounds)
         assert energy_pj <= found.results[0].energy_pj
-        assert cycles <= found.results[0].cycles
+        assert max(busy) <= found.results[0].cycles
 
 
 KNOWN: dict[bytes, PartResult | None] = {}
