@@ -18,7 +18,7 @@ from accelsim.fusion.graph import Graph
 from accelsim.fusion.group import make_group
 from accelsim.fusion.limits import loop_limits
 from accelsim.fusion.parts import Solutions
-from accelsim.fusion.result import CYCLES, ENERGY, FusedPart, GroupResult
+from accelsim.fusion.result import CYCLES, ENERGY, FusedPart, GroupResult, pipeline
 from accelsim.fusion.search import GroupSearch, fuse_group
 from accelsim.fusion.tiling import free_border, fusing_levels
 from accelsim.inputs.architecture import Architecture
@@ -173,6 +173,8 @@ def test_overlap__of_a_network_is_a_pipeline_of_its_groups(objective: str) -> No
         assert fused.pipeline is not None
         assert (fused.pipeline.cycles, fused.pipeline.busiest, fused.tiling.steps) == (52, "MAC", 12)
         assert (first.totals.cycles, last.totals.cycles) == (52, 24)
+        tight = pipeline(fused.group, fused.parts, fused.tiling, 0, fused.pipeline.words - 1)
+        assert tight.cycles == sum(part.count * part.result.cycles for part in fused.parts) > 52
         assert found.certificate.proved
         assert apart.totals.cycles == 108
 
