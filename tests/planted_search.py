@@ -499,10 +499,10 @@ SEARCHED = (
         'if space.encoded.einsum.operation == "multiply_add":', "if space:",
         "test_vector_units.py::test_fuse__of_equal_energies_takes_the_fastest"),
     Mutant("layers at the same time need no room", "fusion/result.py",
-        "if needs <= capacity else one_by_one", "",
+        "if fits else one_by_one", "",
         "test_fusion_overlap.py::test_overlap__of_a_network_is_a_pipeline_of_its_groups"),
     Mutant("a pipeline is full at once", "fusion/result.py",
-        "least + (len(words) - 1) * longest", "least",
+        "least + behind * longest", "least",
         "test_fusion_overlap.py::test_overlap__of_a_random_group_has_a_limit_that_no_tiling_falls_below "
         "test_fusion_overlap.py::test_overlap__of_a_network_is_a_pipeline_of_its_groups"),
     Mutant("no tensor between groups is there before", "fusion/limits.py",

@@ -586,6 +586,8 @@ def test_fuse__of_a_machine_without_a_single_buffer() -> None:
     found = fuse(load_architecture("cpu_desktop"), whole(ATTENTION.layers), workers=1)
     assert found.why_not.startswith("no level of cpu_desktop can store an intermediate: L3 has 2 instances")
     assert found.certificate.value == found.certificate.bound == found.unfused.energy_pj
+    fast = fuse(load_architecture("cpu_desktop"), whole(ATTENTION.layers), objective="cycles", overlap=True, workers=1)
+    assert fast.certificate.value == fast.certificate.bound == fast.unfused.cycles
 
 
 @pytest.mark.parametrize(("size", "objective"), [(14, "edp"), (30, "energy^2*cycles")])

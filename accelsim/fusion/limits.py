@@ -20,14 +20,11 @@ import numpy.typing as npt
 from accelsim.fusion.graph import Graph, Link
 from accelsim.fusion.group import FusedDim, Group, demand, make_group
 from accelsim.fusion.parts import NO_RULES, Held, PartLimits, Solutions, exchanged
-from accelsim.fusion.result import Value
+from accelsim.fusion.result import ROUNDING, Value
 from accelsim.fusion.tiling import Border, FusedLoop, may_stay, storage_words, whole_rank
 from accelsim.inputs.divisors import divisors
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.limits import touched_words
-
-_ROUNDED = 1 - 1e-11
-"""What a sum of energies may lose by rounding."""
 
 _STATES = "out", "arriving", "present"
 """A tensor passes the fusing level, comes there or leaves it as a whole, or is there before and after."""
@@ -72,7 +69,7 @@ class LoopLimits:
             fill = 1 + (len(self.group.layers) - 1) / self.steps.prod(axis=1)
             cycles = np.minimum(cycles, np.maximum(self.busy, words * self.port) * fill)
         energy = self.energy + _left_out(self.more_energy, self.rooms, left) + self.leak * cycles
-        pairs = zip(energy * _ROUNDED, cycles * _ROUNDED, left >= 0, strict=True)
+        pairs = zip(energy * (1 - ROUNDING), cycles * (1 - ROUNDING), left >= 0, strict=True)
         return [price.value(float(e), float(c)) if fits else (math.inf, math.inf) for e, c, fits in pairs]
 
     def loops(self, at: int) -> tuple[FusedLoop, ...]:

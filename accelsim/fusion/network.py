@@ -21,6 +21,7 @@ from accelsim.fusion.result import (
     CYCLES,
     ENERGY,
     NOTHING,
+    ROUNDING,
     SAME,
     FusedNetwork,
     GroupResult,
@@ -51,8 +52,6 @@ SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34)
 """Layers of the groups that are looked at first: the answer is there early, and more layers only make it better."""
-_ROUNDED = 1 - 1e-11
-"""What a sum of energies may lose by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class NetworkSearch:
             open_costs = [NOTHING if cost.stuck and cost.segment is None else cost.value for cost in costs]
             path, value = ways.shortest(open_costs)
             unsolved = [at for at in path if costs[at].segment is None]
-            if not unsolved or value >= (sure_value[0] * _ROUNDED, 0.0):
+            if not unsolved or value >= (sure_value[0] * (1 - ROUNDING), 0.0):
                 break
             if any(costs[at].rough for at in unsolved):
                 for at in ways.below(open_costs, sure_value[0]):
@@ -172,8 +171,9 @@ class NetworkSearch:
     def _floor(self, graph: Graph, level: int | None) -> float:
         """Value that no way through a graph falls below, whatever the groups."""
         alone = [self.alone(layer).cost(layer, self.solutions.price).bound for layer in graph.layers]
-        floors = alone if level is None else self._floors(graph, level)
-        return self._together(list(map(min, alone, floors)))
+        if level is None:
+            return sum(alone)
+        return self._together(list(map(min, alone, self._floors(graph, level))))
 
     def _together(self, floors: Sequence[float]) -> float:
         """What layers cost at least, given what each does; all may run at the same time."""
@@ -350,7 +350,7 @@ class NetworkSearch:
             return _UnfusedLayer(found.points, None)
         self.solutions.stop = found.stop
         limits = layer_limits(self.solutions.machine(einsum.operation), einsum)
-        return _UnfusedLayer(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
+        return _UnfusedLayer(found.points, (limits.energy_pj * (1 - ROUNDING), limits.cycles))
 
     def budget(self) -> Budget | None:
         """Time for one layer, if it is limited: an equal share of what is left for those that wait and for fusing."""

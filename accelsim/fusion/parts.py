@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.fusion.group import Group
-from accelsim.fusion.result import Price, Value
+from accelsim.fusion.result import ROUNDING, Price, Value
 from accelsim.fusion.tiling import LayerPart
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint, Product
@@ -332,7 +332,7 @@ class PartLimits:
         outside = sum(n * each for n, (each, _) in zip(touched, self.words, strict=True))
         inside = part.macs * self.each + sum(n * each for n, (_, each) in zip(touched, self.words, strict=True))
         inside = max(inside + self.leak * max(busy), part.macs * inner)
-        return (outside + inside) * (1 - 1e-11), busy
+        return (outside + inside) * (1 - ROUNDING), busy
 
 
 def inner_energy(
@@ -385,10 +385,6 @@ def inner_energy(
         if not asked():
             raise
         return 0.0
-
-
-_ROUNDED = 1e-11
-"""What a sum of energies may lose by rounding, relative to it."""
 
 
 def exchanged(tensors: Sequence[Tensor], rules: Constraints, one: str, other: str) -> dict[str, str]:

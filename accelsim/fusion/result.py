@@ -18,7 +18,8 @@ from typing import Any, Generic, TypeVar
 
 from accelsim.fusion.graph import Apart, Graph, Link
 from accelsim.fusion.group import Group
-from accelsim.fusion.tiling import Border, FusedTiling, LayerPart, Room, rooms, shared_room
+from accelsim.fusion.tiling import Border, FusedTiling, LayerPart, Room, rooms, shared_room, storage_words
+from accelsim.inputs.architecture import Level
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
@@ -29,6 +30,8 @@ from accelsim.search.result import Certificate, SearchedSpace
 T = TypeVar("T")
 SAME = 1e-10
 """Relative difference up to which values are equal."""
+ROUNDING = 1e-11
+"""What a sum of energies may lose by rounding, relative to it."""
 
 Value = tuple[float, float]
 """What is made small, and what decides between equals."""
@@ -163,7 +166,7 @@ class Pipeline:
     busiest : str
         The unit, the level or the layer that is busy for most cycles.
     words : int
-        Storage words of the fusing level that all layers take together, each with tiles of its own.
+        Storage words of the fusing level that all layers take together.
     """
 
     cycles: int
@@ -171,26 +174,36 @@ class Pipeline:
     words: int
 
 
-def pipeline(group: Group, parts: Sequence[FusedPart], tiling: FusedTiling, taken: int, capacity: int) -> Pipeline:
-    """Let the layers of a group run at the same time; `taken` storage words of the level hold whole tensors.
+def pipeline(group: Group, parts: Sequence[FusedPart], tiling: FusedTiling, level: Level, taken: int) -> Pipeline:
+    """Let the layers of a group run at the same time; `taken` storage words of the fusing level hold whole tensors.
 
-    Each step of a layer is a stage of the pipeline. Units and ports are shared among all that is in it.
+    Each step of a layer is a stage of the pipeline. Units with what fills an array, ports, and DMA engines are shared;
+    while a part waits for fills or first words, no port serves another one. From its producer to its last reader a link
+    has a tile for each stage; what stays between steps is there once.
     """
     busy, step, words = Counter[str](), Counter[tuple[str, int]](), Counter[int]()
+    stays = Counter[tuple[int, str]]()
     for part in parts:
         its, at, many = part.result, part.part.layer, math.prod(steps for _, steps in part.part.sums)
-        cycles = {each.level: max(each.cycles, each.network_cycles) for each in its.levels}
-        cycles |= {its.compute: its.compute_cycles, f"layer {group.layers[at].name}": its.cycles}
+        cycles = {row["component"]: row["cycles"] for row in its.cycle_rows()}
+        for each in its.levels:
+            cycles[each.level] += its.cycles - its.overlapped_cycles
+        cycles |= {f"DMA of {each.level}": each.cycles for each in its.moves}
+        cycles[f"layer {group.layers[at].name}"] = its.cycles
         for name, count in cycles.items():
             busy[name] += part.count * count
             step[name, at] = max(step[name, at], -(-count // many))
         used = next(each.used_words for each in its.levels if each.level == tiling.level)
-        words[at] = max(words[at], used)
+        words[at] = max(words[at], part.reserved + used)
+        for tensor in map(group.layers[at].tensor, tiling.resident[at] & (part.part.arriving | part.part.present)):
+            size = tensor.words(part.part.tile(group)) * storage_words(tensor, level)
+            stays[at, tensor.name] = max(stays[at, tensor.name], size)
     one_by_one = sum(part.count * part.result.cycles for part in parts)
     longest = max(sum(count for (name, _), count in step.items() if name == each) for each in busy)
-    (busiest, least), needs = busy.most_common(1)[0], taken + words.total()
-    found = min(one_by_one, least + (len(words) - 1) * longest) if needs <= capacity else one_by_one
-    return Pipeline(found, busiest, needs)
+    (busiest, least), behind = busy.most_common(1)[0], len(words) - 1
+    needs = words.total() - behind * (taken + stays.total())
+    fits = needs <= level.rooms.get("", 0)
+    return Pipeline(min(one_by_one, least + behind * longest) if fits else one_by_one, busiest, needs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from accelsim.fusion.group import Group
 from accelsim.fusion.limits import loop_limits
 from accelsim.fusion.parts import PartKind, PartProblem, Solutions, encode_part, held_by, without_held
-from accelsim.fusion.result import NOTHING, FusedPart, GroupResult, Pipeline, Value, pipeline, sum_totals
+from accelsim.fusion.result import NOTHING, ROUNDING, FusedPart, GroupResult, Pipeline, Value, pipeline, sum_totals
 from accelsim.fusion.tiling import (
     Border,
     FusedLoop,
@@ -42,9 +42,6 @@ from accelsim.model.result import Result
 from accelsim.results.cache import rename, rules_broken
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import asked
-
-_ROUNDED = 1e-11
-"""What a sum of energies may lose by rounding, relative to it."""
 
 CLOSE = 0.01
 """How far above its limit the time of layers that overlap may be: no search proves more of it."""
@@ -83,9 +80,7 @@ class GroupSearch:
 
     def pipeline(self, parts: Sequence[FusedPart], tiling: FusedTiling) -> Pipeline | None:
         """Parts of layers that run at the same time, where they may."""
-        if not self.solutions.overlap:
-            return None
-        return pipeline(self.group, parts, tiling, self.border.taken, self.at.rooms.get("", 0))
+        return pipeline(self.group, parts, tiling, self.at, self.border.taken) if self.solutions.overlap else None
 
     def with_loops(self, loops: tuple[FusedLoop, ...]) -> Iterator[_Candidate]:
         """A set of fused loops, with everything else open."""
@@ -228,14 +223,14 @@ def fuse_group(
         if value is not None and value < best_value:
             best, best_value = each, value
     bound = min(heap[0][0][0] if heap else math.inf, left, best_value[0])
-    if stop == "exhausted" and bound < best_value[0] * (1 - _ROUNDED):
+    if stop == "exhausted" and bound < best_value[0] * (1 - ROUNDING):
         stop = solutions.stop
     if best is None or best_value[0] >= below:
         return None, bound
     parts = _fused_parts(group, best, solutions)
     totals, pipe = sum_totals([(part.count, part.result) for part in parts]), search.pipeline(parts, best.tiling)
     worth = solutions.price.value(totals.energy_pj, pipe.cycles if pipe else totals.cycles)[0]
-    low = worth if bound >= worth * (1 - _ROUNDED) else bound
+    low = worth if bound >= worth * (1 - ROUNDING) else bound
     counts = solutions.nodes - nodes_before, solutions.solved - solved_before
     proof = Certificate(worth, low, *counts, 0)
     return GroupResult(group, border, best.tiling, parts, solutions.price, proof, stop, pipe), bound
@@ -307,13 +302,12 @@ def _overlapped(each: _Candidate, solutions: Solutions, costs: Sequence[tuple[in
         if solutions.price.energy == 0:
             busy["layer", run.part.layer] += count * int(least[0])
     fill = 1 + (len(each.kinds) - 1) / each.tiling.steps
-    return min(_sum(costs), solutions.price.value(energy_pj, max(busy.values()) * fill * (1 - _ROUNDED)))
+    return min(_sum(costs), solutions.price.value(energy_pj, max(busy.values()) * fill * (1 - ROUNDING)))
 
 
 def _value(each: _Candidate, search: GroupSearch) -> Value | None:
     """Value of a fused tiling, if each of its parts is mapped."""
-    solutions = search.solutions
-    parts = []
+    solutions, parts = search.solutions, list[FusedPart]()
     for run, part, room in each.parts:
         known = solutions.known(part, room)
         if known is None:
