@@ -501,6 +501,9 @@ SEARCHED = (
     Mutant("layers at the same time need no room", "fusion/result.py",
         "if fits else one_by_one", "",
         "test_fusion_overlap.py::test_overlap__of_a_network_is_a_pipeline_of_its_groups"),
+    Mutant("ports are free while a part waits for fills", "fusion/result.py",
+        "cycles[each.level] += its.cycles - its.overlapped_cycles", "pass",
+        "test_fusion_overlap.py::test_overlap__of_a_random_group_has_a_limit_that_no_tiling_falls_below"),
     Mutant("a pipeline is full at once", "fusion/result.py",
         "least + behind * longest", "least",
         "test_fusion_overlap.py::test_overlap__of_a_random_group_has_a_limit_that_no_tiling_falls_below "
